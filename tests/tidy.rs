@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("runtime", &["mpi", "host", "modules"]),
     ("ferrywire", &["mpi", "host", "modules", "runtime", "ferrywire/derive"]),
     ("abi", &["mpi", "host", "modules", "runtime"]),
-    ("ferry", &["nic", "mpi", "host", "modules", "ferrywire", "sim"]),
+    ("ferry", &["nic", "mpi", "host", "modules", "runtime", "ferrywire", "sim"]),
     ("sim", &["nic", "mpi", "modules"]),
     // The generated code names it.
     ("ferrywire/derive", &["ferrywire"]),

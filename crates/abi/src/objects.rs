@@ -3,6 +3,7 @@
 pub(crate) mod attribute;
 pub(crate) mod collecting;
 pub(crate) mod collective_cache;
+pub(crate) mod collective_note;
 pub(crate) mod comm;
 pub(crate) mod communicator;
 pub(crate) mod data;

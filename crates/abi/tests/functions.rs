@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Folder, include};
+use ferrywire_runtime::call_name::C_NAMES;
 use table::Function;
 
 /// The chapters of the list, with the modules of `functions.txt` in them.
@@ -42,6 +43,17 @@ const NAMED_MAX: usize = 4;
 
 /// The calls of a program, a test or a suite by function.
 type Callers = BTreeMap<String, BTreeSet<String>>;
+
+/// The facts of a rank name calls by their place in a list.
+#[test]
+fn every_function_has_a_number() {
+    let functions = functions();
+    let small = |name: &&str| !functions.iter().any(|it| format!("{}_c", it.name) == **name);
+    let table: Vec<&str> = functions.iter().map(|it| it.name.as_str()).filter(small).collect();
+    let missing: Vec<_> = table.iter().filter(|name| !C_NAMES.contains(name)).collect();
+    let unknown: Vec<_> = C_NAMES.iter().filter(|name| !table.contains(name)).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing {missing:?}, unknown {unknown:?}");
+}
 
 #[test]
 fn every_function_is_called_by_a_test() {

@@ -11,6 +11,7 @@ mod module;
 mod out;
 mod run;
 mod sim;
+mod why;
 
 use std::ffi::OsString;
 use std::path::Path;

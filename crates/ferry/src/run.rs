@@ -53,7 +53,7 @@ pub(crate) use daemon::run as run_daemon;
 use far::{Far, NoFar};
 use hosts::HostsError;
 use input::Input;
-use job::{Course, FaultTolerance, Job, Launcher};
+use job::{Course, FaultTolerance, Hang, HangSettings, Job, Launcher};
 use options::{Asked, BadOptions, Options};
 use output::Sink;
 use plan::{BadPlan, Plan};
@@ -195,6 +195,10 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
         fault_tolerant: options.fault_tolerant,
+        hang: HangSettings {
+            report_only: options.only_reports_deadlocks,
+            timeout: options.hang_timeout_seconds.map(Duration::from_secs_f64),
+        },
         launcher: None,
         far: None,
     })?;
@@ -215,6 +219,8 @@ struct Beginning<'a> {
     timeout: Option<(Instant, f64)>,
     /// The job continues when ranks die.
     fault_tolerant: bool,
+    /// What to do about ranks that wait for ever.
+    hang: HangSettings,
     /// The launcher, if this process is a daemon.
     launcher: Option<Launcher>,
     /// The connection to other hosts, if the job has any.
@@ -224,7 +230,7 @@ struct Beginning<'a> {
 /// Starts the ranks of this host.
 fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let Beginning { plan, number, mark, out, err, mut input, colours, timeout, .. } = beginning;
-    let Beginning { fault_tolerant, launcher, far, .. } = beginning;
+    let Beginning { fault_tolerant, hang, launcher, far, .. } = beginning;
     let os = |what| move |error| NoJob::Os { what, error };
     // Before the first child starts, so that no SIGCHLD is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("set up signal handling"))?;
@@ -279,6 +285,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         worlds: 0,
         services: Services::default(),
         adopted: None,
+        hang: Hang::new(hang),
         course,
     })
 }

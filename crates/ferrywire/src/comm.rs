@@ -10,9 +10,10 @@ use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Probed as Seen
 use ferrywire_host::{Keep, memory};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::numbers::Claim;
+use ferrywire_runtime::call_name::rust_name;
 use ferrywire_runtime::{
-    self as runtime, CreateError, Created, Failure, Plane, Process, Rank, Source, TAG_MAX, Tag,
-    With,
+    self as runtime, CollectiveCall, CreateError, Created, Failure, Plane, Process, Rank, Source,
+    TAG_MAX, Tag, With,
 };
 
 use crate::error::{Call, Error, Loss, WORLD};
@@ -96,6 +97,9 @@ impl Probed {
     }
 }
 
+/// Calls on a communicator or a window that a rank makes by itself.
+const ALONE: &[&str] = &["counters", "flush", "lock_all", "unlock_all", "wait"];
+
 /// The arguments of a call, as an error reports them.
 #[derive(Clone, Copy)]
 pub(crate) struct What {
@@ -110,7 +114,10 @@ pub(crate) struct What {
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
         let members = job.process.world(0);
-        Comm::new(Inner { job, name: WORLD.into(), members, claim: None, module: None })
+        let world =
+            Comm::new(Inner { job, name: WORLD.into(), members, claim: None, module: None });
+        world.runtime().note_name(WORLD);
+        world
     }
 
     fn new(inner: Inner) -> Comm {
@@ -257,7 +264,12 @@ impl Comm {
         let what = What::sending::<B::Item>(name, bytes, to, tag);
         let to = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
-        let _waits = self.enter(what);
+        let _waits = self.watched(what);
+        let name = match mode {
+            Mode::Synchronous => const { rust_name("synchronous_send") },
+            _ => const { rust_name("send") },
+        };
+        self.runtime().note_send(name, to, source.len);
         // SAFETY: I1.
         let outcome = unsafe { self.runtime().send_blocking(to, source, mode) };
         self.sent(what, outcome)
@@ -276,7 +288,8 @@ impl Comm {
         let what = What::receiving::<B::Item>("receive", bytes, from, tag);
         let wanted = self.wanted(what, from, tag)?;
         let into = memory::lend_mut(bytes);
-        let _waits = self.enter(what);
+        let _waits = self.watched(what);
+        self.runtime().note_receive(const { rust_name("receive") }, wanted, into.len);
         // SAFETY: I1.
         let outcome = unsafe { self.runtime().receive(wanted, into) };
         self.received(what, B::UNIT, outcome)
@@ -325,7 +338,8 @@ impl Comm {
     ) -> Result<(Vec<T>, Status), Error> {
         let what = What::of_any_length::<T>(name, from, tag);
         let wanted = self.wanted(what, from, tag)?;
-        let waits = self.enter(what);
+        let waits = self.watched(what);
+        self.runtime().note_receive(rust_name(name), wanted, u64::MAX);
         let taken = self.runtime().take(wanted, true);
         drop(waits);
         let taken = taken.map_err(|failure| self.error_of(what, failure))?;
@@ -392,7 +406,8 @@ impl Comm {
         let (from, tag) = (from.into(), tag.into());
         let what = What { item: None, ..What::of_any_length::<u8>("probe", from, tag) };
         let wanted = self.wanted(what, from, tag)?;
-        let _waits = self.enter(what);
+        let _waits = self.watched(what);
+        self.runtime().note_receive(const { rust_name("probe") }, wanted, u64::MAX);
         let seen = self.runtime().probe(wanted, true);
         let seen = seen.map_err(|failure| self.error_of(what, failure))?;
         Ok(probed(seen.expect("a message was waited for")))
@@ -568,15 +583,34 @@ impl Comm {
         (instance, error)
     }
 
-    /// Records that this rank waits in a call, until the result is dropped.
+    /// Records a call in the facts of the rank, and that this rank waits in it, until the result is dropped.
     pub(crate) fn enter(&self, what: What) -> Option<Entered<'_>> {
+        let name = rust_name(what.name);
+        let root = match what.peer {
+            With::Root(root) => u32::try_from(root.0).ok(),
+            With::All | With::To(_) | With::From(_) => None,
+        };
+        match what.peer {
+            With::To(rank) => self.runtime().note_call(name, u32::try_from(rank.0).ok()),
+            With::All | With::Root(_) if !ALONE.contains(&what.name) => {
+                let nonblocking = what.name.starts_with('i') && what.name != "init";
+                let call = CollectiveCall { name, root, nonblocking, ..CollectiveCall::default() };
+                self.runtime().note_collective(call);
+            }
+            _ => self.runtime().note_call(name, None),
+        }
+        self.watched(what)
+    }
+
+    /// Records that this rank waits in a call, until the result is dropped.
+    pub(crate) fn watched(&self, what: What) -> Option<Entered<'_>> {
         let watch = self.inner.job.watch.as_deref()?;
         Some(watch.enter(self.plane().me().0, self.call(what)))
     }
 
     /// Waits in a call until an operation is complete.
     pub(crate) fn wait_for(&self, what: What, ticket: Ticket) -> Outcome {
-        let _waits = self.enter(what);
+        let _waits = self.watched(what);
         self.plane().wait(ticket)
     }
 

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
 use ferrywire_host::{Keep, memory};
+use ferrywire_runtime::call_name::rust_name;
 use ferrywire_runtime::{Rank, Source, Tag};
 
 use crate::comm::{Comm, Status, What};
@@ -158,6 +159,8 @@ impl Comm {
         let to = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
         let kept = Sending(data);
+        let name = const { rust_name("isend") };
+        self.runtime().note_send(name, to, source.len);
         // SAFETY: I1.
         let posted = unsafe { self.runtime().start_send(to, source, Mode::Standard) };
         Ok(Request::new(self, what, posted, kept))
@@ -177,6 +180,8 @@ impl Comm {
         let wanted = self.wanted(what, from, tag)?;
         let into = memory::lend_mut(bytes);
         let kept = Receiving(items);
+        let name = const { rust_name("irecv") };
+        self.runtime().note_receive(name, wanted, into.len);
         // SAFETY: I1.
         let posted = unsafe { self.runtime().start_receive(wanted, into) };
         Ok(Request::new(self, what, posted, kept))

@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
+use ferrywire_runtime::call_name::rust_name;
 use ferrywire_runtime::{Rank, Source, Tag};
 
 use crate::comm::{Comm, Status, What};
@@ -156,7 +157,7 @@ impl Comm {
         let left = || open.iter().flatten();
         let mut ends = Vec::new();
         let mut whats = left().map(|&(_, what)| what);
-        let waits = left().next().and_then(|&(_, what)| self.enter(what));
+        let waits = left().next().and_then(|&(_, what)| self.watched(what));
         self.plane().wait_each(left().map(|&(ticket, _)| ticket), |outcome| {
             let what = whats.next().expect("one for each ticket");
             if outcome != Outcome::Done {
@@ -195,6 +196,8 @@ impl<'scope> Scope<'scope, '_> {
             Err(error) => return self.scoped(ScopedState::Refused(error), what, 1),
         };
         let source = memory::lend(bytes);
+        let name = const { rust_name("send") };
+        self.comm.runtime().note_send(name, to, source.len);
         // SAFETY: I1.
         let posted = unsafe { self.comm.runtime().start_send(to, source, Mode::Standard) };
         self.posted(posted, what, 1)
@@ -215,6 +218,8 @@ impl<'scope> Scope<'scope, '_> {
             Err(error) => return self.scoped(ScopedState::Refused(error), what, B::UNIT),
         };
         let into = memory::lend_mut(bytes);
+        let name = const { rust_name("receive") };
+        self.comm.runtime().note_receive(name, wanted, into.len);
         // SAFETY: I1.
         let posted = unsafe { self.comm.runtime().start_receive(wanted, into) };
         self.posted(posted, what, B::UNIT)

@@ -17,6 +17,7 @@ use crate::lock::Guard;
 use crate::rail::Rail;
 use crate::shm::doorbell::Sleeper;
 use crate::sys::schedule::{current_core, prefer_short_slices};
+use crate::sys::threads::OwnThread;
 use crate::turn::Core;
 
 pub(crate) struct Agent {
@@ -53,6 +54,7 @@ impl Agent {
 
 fn run(shared: &Shared) {
     prefer_short_slices();
+    let _own = OwnThread::begin();
     // Naps replace the fence of ringers, so this stays as it was in the beginning.
     let fenced = shared.plane.segment.is_fenced();
     let doorbell = shared.doorbell();
@@ -70,6 +72,9 @@ fn run(shared: &Shared) {
         if !core.duty.is_led_by_caller() {
             core.turns.by_agent += 1;
             busy = core.turn(shared);
+            if core.is_asked && !busy {
+                core.answer(shared, false);
+            }
         }
         if busy {
             core.wake_waiters();

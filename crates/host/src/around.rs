@@ -10,6 +10,7 @@ use std::time::Duration;
 use ferrywire_nic::Nic;
 
 use crate::driver::{Driver, Finished};
+use crate::facts::Waiting;
 use crate::port::HostPort;
 use crate::wait_policy::{Next, SpinBudget, WaitPolicy};
 
@@ -50,6 +51,7 @@ fn look_around<T>(
 ) -> T {
     let mut policy = policy(drivers);
     let mut counts = vec![0; drivers.len()];
+    let mut waiting = None;
     loop {
         for ((at, driver), seen) in drivers.iter().enumerate().zip(&mut counts) {
             let (count, found) = look(at, driver);
@@ -61,7 +63,10 @@ fn look_around<T>(
         match policy.next() {
             Next::Look => std::hint::spin_loop(),
             Next::Yield => thread::yield_now(),
-            Next::Sleep => nap(drivers, &counts),
+            Next::Sleep => {
+                waiting.get_or_insert_with(|| Waiting::begin(drivers[0].facts()));
+                nap(drivers, &counts);
+            }
         }
     }
 }

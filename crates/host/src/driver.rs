@@ -25,6 +25,7 @@ use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Port, Posted, Ticket}
 use crate::agent::Agent;
 use crate::completion::{Completions, Keep, Sleeping};
 use crate::duty::{Phase, Ringers, Wants};
+use crate::facts::{FactsPage, Page, Waiting};
 use crate::here::Here;
 use crate::lock::{Guard, Lock};
 use crate::port::{HostPort, Operators};
@@ -41,6 +42,8 @@ use crate::wait_policy::{Next, WaitPolicy};
 /// A rank in one plane of its job: a NIC, its port, and the threads that turn it.
 pub struct Driver {
     shared: Arc<Shared>,
+    /// What the rank tells about itself.
+    facts: FactsPage,
     /// Started when first needed; `None` inside if it could not be started.
     agent: OnceLock<Option<Agent>>,
 }
@@ -52,6 +55,7 @@ pub(crate) struct Shared {
     /// The doorbell of this rank in the plane.
     bell: Bell,
     attention: &'static Attention,
+    facts: FactsPage,
     me: u32,
 }
 
@@ -62,7 +66,9 @@ impl Driver {
         me: u32,
         limits: Limits,
         operators: Operators,
+        facts: FactsPage,
     ) -> io::Result<Driver> {
+        facts.open_plane();
         let here = Here::of(plane.net.as_ref(), &plane.segment);
         let local_rank = here.local_rank(Peer(me)).expect("a rank is on its own host").0;
         let (rail, inlet) = rails::open(&plane, local_rank, limits.credit_bytes);
@@ -74,10 +80,12 @@ impl Driver {
         };
         let core = Core::new(nic, HostPort::new(rail, operators), inlet, here, ringers);
         Ok(Driver {
+            facts: facts.clone(),
             shared: Arc::new(Shared {
                 core: Lock::new(core)?,
                 bell: plane.doorbell(local_rank),
                 attention: plane.attention(local_rank),
+                facts,
                 plane,
                 me,
             }),
@@ -89,6 +97,12 @@ impl Driver {
     /// process.
     pub fn is_forked(&self) -> bool {
         self.shared.core.is_forked()
+    }
+
+    /// What the rank tells about itself.
+    #[inline(always)]
+    pub fn facts(&self) -> &Page {
+        &self.facts
     }
 
     /// The rank of this driver.
@@ -256,6 +270,17 @@ impl Driver {
         self.enter().turn();
     }
 
+    /// Turns until there is nothing to do, and answers whoever asks for the facts of the rank. The calling thread waits for
+    /// something other than the NIC.
+    pub fn answer(&self) {
+        let mut inside = self.enter();
+        inside.relieve_agent();
+        while inside.core.turn(&self.shared) {}
+        if inside.core.is_asked {
+            inside.core.answer(&self.shared, true);
+        }
+    }
+
     /// Reports to `reporter` from now on.
     pub(crate) fn report_to(&self, reporter: Reporter) {
         self.enter().core.port.reports.begin(reporter);
@@ -288,6 +313,11 @@ impl Driver {
         let mut inside = Inside { core, driver: self, count, panicking, call };
         inside.end_absence();
         inside
+    }
+
+    /// Writes into the facts of the rank what the NIC holds.
+    pub(crate) fn publish_facts(&self) {
+        self.shared.core.lock().write_facts(&self.shared, false);
     }
 
     /// Stops all direct copies between the memory of this rank and that of others.
@@ -453,6 +483,9 @@ impl Inside<'_> {
         while self.core.turn(&self.driver.shared) && turns < TURNS_OF_A_TEST_MAX {
             turns += 1;
         }
+        if self.core.is_asked {
+            self.core.answer(&self.driver.shared, false);
+        }
         if !self.core.port.reductions.is_empty() {
             self.reduce();
         }
@@ -503,8 +536,12 @@ impl Inside<'_> {
             WaitPolicy::new(shared.plane.segment.is_oversubscribed(), &self.core.spin_budget);
         let mut nap = None;
         let mut asleep_since = None;
+        let mut waiting = None;
         let result = loop {
             let busy = self.core.turn(shared);
+            if self.core.is_asked && !busy {
+                self.core.answer(shared, waiting.is_some());
+            }
             if let Some(result) = over(&mut self.core) {
                 break Some(result);
             }
@@ -533,6 +570,7 @@ impl Inside<'_> {
                 // A thread that got the lock meanwhile may have brought what we wait for.
                 Next::Sleep if self.wake_others() => {}
                 Next::Sleep => {
+                    waiting.get_or_insert_with(|| Waiting::begin(&shared.facts));
                     let since = *asleep_since.get_or_insert_with(Instant::now);
                     nap = self.sleep(nap);
                     if nap.is_none() {
@@ -560,6 +598,7 @@ impl Inside<'_> {
         // What we did before may be what other threads wait for.
         self.core.wake_waiters();
         self.wake_others();
+        let _waiting = Waiting::begin(&self.driver.shared.facts);
         while self.core.duty.is_led_by_caller() {
             if let Some(result) = over(&mut self.core) {
                 return Some(result);
@@ -788,6 +827,10 @@ impl Drop for AbortOnUnwind {
 impl Shared {
     pub(crate) fn doorbell(&self) -> &Doorbell {
         self.bell.doorbell
+    }
+
+    pub(crate) fn facts(&self) -> &Page {
+        &self.facts
     }
 
     pub(crate) fn attention(&self) -> &'static Attention {

@@ -16,6 +16,7 @@
 //! | `cores.rs`, `secret.rs` | how many cores a job may use; its secret |
 //! | `service.rs`, `coalesced.rs` | runs a service beside the application; work that one thread at a time does |
 //! | `port.rs`, `transfers.rs`, `claims.rs` | how the NIC acts on the machine; copies between processes; memory of the NIC itself |
+//! | `facts.rs`, `facts/` | what a rank tells about itself while it runs, for launchers |
 //! | `report.rs` | what the NIC reports beside outcomes, until an application thread hears of it |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
@@ -43,6 +44,7 @@ pub mod cores;
 mod driver;
 mod duty;
 pub mod fabric;
+pub mod facts;
 #[cfg(test)]
 mod forged;
 #[cfg(fuzzing)]

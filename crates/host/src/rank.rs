@@ -17,6 +17,7 @@ use crate::around;
 use crate::bootstrap::{Answer, Parent, Request};
 use crate::control_channel::{AbortOutcome, AskError, ControlChannel};
 use crate::driver::Driver;
+use crate::facts::{FactsPage, Page, Stage};
 use crate::here::Here;
 use crate::job;
 use crate::net::Net;
@@ -43,6 +44,7 @@ pub struct Rank {
     parent: Option<Parent>,
     limits: Limits,
     operators: Operators,
+    facts: FactsPage,
     reporter: Option<Reporter>,
     first: Driver,
     others: [OnceLock<Driver>; PLANES as usize - 1],
@@ -71,11 +73,13 @@ impl Rank {
         let here = Here::of(net.as_ref(), &segment);
         let local_rank = here.local_rank(Peer(me)).ok_or(io::ErrorKind::InvalidInput)?.0;
         let plane = Plane::open(&segment, 0, local_rank, net.clone())?;
-        let first = Driver::new(plane, me, limits.clone(), operators)?;
+        let facts = segment.open_facts(local_rank)?;
+        let first = Driver::new(plane, me, limits.clone(), operators, facts.clone())?;
         Ok(Rank {
             world: std::iter::once(0..first.size()).collect(),
             parent: None,
             first,
+            facts,
             segment,
             net,
             me,
@@ -150,6 +154,17 @@ impl Rank {
         self.here.rank(Peer(0))
     }
 
+    /// What the rank tells about itself.
+    pub fn facts(&self) -> &Page {
+        &self.facts
+    }
+
+    /// Records that a call failed because a rank is gone, and what the NIC holds now.
+    pub fn note_missing(&self, peer: Peer) {
+        self.facts.miss(peer);
+        self.first.publish_facts();
+    }
+
     /// Whether a rank is on this host.
     pub fn is_here(&self, peer: Peer) -> bool {
         self.local_rank_of(peer).is_some()
@@ -198,7 +213,8 @@ impl Rank {
             return Ok(driver);
         }
         let plane = Plane::open(&self.segment, number, self.local_rank, None)?;
-        let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators)?;
+        let (limits, facts) = (self.limits.clone(), self.facts.clone());
+        let driver = Driver::new(plane, self.me, limits, self.operators, facts)?;
         if let Some(reporter) = self.reporter {
             driver.report_to(reporter);
         }
@@ -301,6 +317,8 @@ impl Rank {
         if self.first.is_forked() || self.left.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.facts.enter(Stage::Finalizing);
+        self.first.publish_facts();
         let panicking = std::thread::panicking();
         if panicking && self.channel.as_ref().is_some_and(|channel| !channel.is_alone()) {
             self.abort(PANIC_CODE, "it panicked");
@@ -322,6 +340,7 @@ impl Rank {
             }
         }
         self.first.wake_all();
+        self.facts.enter(Stage::Finalized);
         if let Some(channel) = &self.channel {
             channel.goodbye();
         }

@@ -11,3 +11,4 @@ pub(crate) mod random;
 pub(crate) mod reach;
 pub(crate) mod schedule;
 pub(crate) mod secure;
+pub(crate) mod threads;

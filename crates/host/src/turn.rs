@@ -14,12 +14,14 @@ use crate::absence::Absence;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
 use crate::duty::{Duty, Phase, Ringers};
+use crate::facts;
 use crate::here::Here;
 use crate::port::HostPort;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::rails::Inlets;
 use crate::shm::doorbell::Sleeper;
 use crate::shm::plane::Plane;
+use crate::sys::threads;
 use crate::transfers::{Direction, Transfer};
 use crate::wait_policy::SpinBudget;
 
@@ -41,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) here: Here,
     /// How often ranks have left or died, as far as this NIC has noticed.
     changes: u32,
+    /// Whether somebody may have asked for the facts of the rank.
+    pub(crate) is_asked: bool,
     /// Woken when a peer is found to be gone.
     pub(crate) failure_waker: Option<Waker>,
     /// Why peers could not be reached.
@@ -74,6 +78,7 @@ impl Core {
             inlet,
             here,
             changes: 0,
+            is_asked: false,
             failure_waker: None,
             troubles: HashMap::new(),
             turns: Turns::default(),
@@ -330,6 +335,41 @@ impl Core {
         self.inlet.forget_all();
     }
 
+    /// Answers whoever has asked for the facts of the rank, if anybody has. Nothing has arrived since they asked that has
+    /// not been handled. `waits` if this is a thread of the program that does nothing until it has what it waits for.
+    #[cold]
+    pub(crate) fn answer(&mut self, shared: &Shared, waits: bool) {
+        self.is_asked = false;
+        let facts = shared.facts();
+        if shared.plane.is_first() && facts.is_asked() {
+            self.write_facts(shared, waits);
+        }
+    }
+
+    /// Writes what the NIC holds into the facts of the rank.
+    pub(crate) fn write_facts(&self, shared: &Shared, waits: bool) {
+        let facts = shared.facts();
+        let (nic, rail) = (&self.nic, &self.port.rail);
+        let stats = nic.stats();
+        let mut activity = self.port.completions.count + stats.unexpected + stats.refused;
+        if shared.plane.net.is_none() {
+            // Nothing is sent on shared memory but what operations need.
+            activity += stats.frames_sent + stats.frames_received;
+        }
+        let in_flight = nic.has_frames_under_way()
+            || nic.is_busy()
+            || rail.is_stuck()
+            || !self.port.transfers.is_empty()
+            || !self.port.reductions.is_empty();
+        let flags = [
+            (in_flight, facts::IN_FLIGHT),
+            (waits && threads::others_may_act(), facts::OTHER_THREADS),
+            (waits, facts::WAITER),
+        ];
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();
+        facts.answer(nic, activity, flags);
+    }
+
     fn wake_failure_waker(&mut self) {
         let failure_waker = self.failure_waker.clone().map(Sleeping::Task);
         self.port.completions.to_wake.extend(failure_waker);
@@ -340,6 +380,7 @@ impl Core {
     #[cold]
     fn on_peers_down(&mut self, plane: &Plane) -> bool {
         self.changes = plane.segment.changes();
+        self.is_asked = true;
         let here = plane.ranks_so_far();
         for local_rank in (0..here).filter(|&local_rank| plane.is_gone(local_rank)) {
             self.mark_down(self.here.rank(Peer(local_rank)));

@@ -296,6 +296,12 @@ pub fn user_tag(word: MatchWord) -> Option<u32> {
     (group < PARTS && group.is_multiple_of(2)).then_some(word.tag())
 }
 
+/// The number of the communicator that a message belongs to.
+pub fn number_of(word: MatchWord) -> u16 {
+    let group = word.group() & !MODULE_GROUP;
+    if group < PARTS { group / 2 } else { group % NUMBERS }
+}
+
 /// Group ids for groups of some ranks; the number of the communicator is added.
 const PARTS: u16 = 0x3000;
 /// Group ids for pairs of ranks.
@@ -305,7 +311,10 @@ const PLANS: u16 = 0x5000;
 /// Group ids for partitioned messages.
 const PARTITIONS: u16 = 0x6000;
 
-const _: () = assert!(COMMS_MAX <= 0x1000);
+/// More than there are numbers of communicators; all of the above are multiples of it.
+const NUMBERS: u16 = 0x1000;
+
+const _: () = assert!(COMMS_MAX <= NUMBERS as usize);
 
 /// Instances from this value on name persistent collectives, one each.
 const PERSISTENT: u16 = 1 << 15;

@@ -29,6 +29,7 @@
 //! | `silence.rs` | when a peer owes a sign of life, and when it is given up |
 //! | `deadlines.rs` | when the timer of each peer is due |
 //! | `envelope.rs` | the header of a frame |
+//! | `inspect.rs` | what a NIC waits for |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -43,6 +44,7 @@ mod deadlines;
 pub mod envelope;
 mod frames;
 pub mod hooks;
+mod inspect;
 mod lane;
 pub mod limits;
 pub mod matcher;
@@ -71,6 +73,7 @@ pub mod word;
 pub use counter::{Counter, Triggered};
 pub use envelope::{Envelope, Kind, Marks};
 pub use hooks::{MODULE_COUNTERS, MODULE_GROUP, ModuleStats, Placement};
+pub use inspect::{Pending, PendingKind};
 pub use limits::Limits;
 pub use module::{Hook, Message, Module, Trap, Verdict};
 pub use nic::{Credit, Holdings, Nic, Standard, Stats, Variant};

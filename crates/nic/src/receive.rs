@@ -3,7 +3,7 @@
 use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::lane::{Lane, NO_FLOOR};
-use crate::matcher::{Arrival, Entry, Item, Matcher, Post, Queue};
+use crate::matcher::{Arrival, Item, Matcher, Post, Queue};
 use crate::nic::{Nic, QueuePair, Variant};
 use crate::op::{Op, OpState, Owner};
 use crate::peers::At;
@@ -262,13 +262,6 @@ impl<V: Variant> Nic<V> {
         }
         self.settle(port);
         posted
-    }
-
-    /// Shows the entries of `queue` in the pair that serves `group`, oldest first.
-    pub fn dump(&self, group: u16, queue: Queue, show: impl FnMut(Entry)) {
-        if let Some(pair) = self.queues.get(usize::from(self.queue_at(group))) {
-            pair.matcher.dump(queue, show);
-        }
     }
 
     /// Handles a whole message.

@@ -164,6 +164,11 @@ impl Store {
     }
 
     /// Bytes that are neither used nor promised.
+    /// The bytes that messages take or that are reserved for them, and how many there may be.
+    pub(crate) fn used(&self) -> (u32, u32) {
+        (self.used + self.reserved, self.bytes_max)
+    }
+
     pub(crate) fn room(&self) -> u32 {
         self.bytes_max - self.used - self.reserved
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ferrywire_host::HostPort;
+use ferrywire_host::facts::{self, CallName, CollectiveCall, Page};
 use ferrywire_host::nic::{
     Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed, Schedule, Span, Ticket,
 };
@@ -15,6 +16,9 @@ use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use crate::failure::Failure;
 use crate::plane::Plane;
 use crate::process::Process;
+
+/// How many members of a group are looked at to tell it from others.
+const IDENTIFYING_MEMBERS: u32 = 4096;
 
 /// A communicator during a call: its members and its plane.
 #[derive(Clone, Copy)]
@@ -51,6 +55,67 @@ impl<'a> Comm<'a> {
     /// This rank, as the algorithms of collectives need it.
     pub fn member(self) -> Member<'a> {
         Member { locality: self.process().locality(), ..self.members.member() }
+    }
+
+    /// What the rank tells about itself.
+    #[inline(always)]
+    fn facts(self) -> &'a Page {
+        self.plane.facts()
+    }
+
+    /// Records that the program sends.
+    #[inline(always)]
+    pub fn note_send(self, name: CallName, (to, word): (Peer, MatchWord), bytes: u64) {
+        self.facts().send(name, to, word, bytes);
+    }
+
+    /// Records that the program receives, or looks for a message.
+    #[inline(always)]
+    pub fn note_receive(self, name: CallName, wanted: Wanted, bytes: u64) {
+        self.facts().receive(name, wanted.word, wanted.mask, bytes);
+    }
+
+    /// Records that the program asks whether there is a message.
+    pub fn note_poll(self, name: CallName) {
+        self.facts().poll(name);
+    }
+
+    /// Records a call that all members make.
+    pub fn note_collective(self, call: CollectiveCall) {
+        let call = CollectiveCall { object: self.members.number(), ..call };
+        self.facts().collective(call, || self.described());
+    }
+
+    /// Records another call on the communicator, which does not go on without a rank if one is given.
+    pub fn note_call(self, name: CallName, rank: Option<u32>) {
+        let peer = rank.map(|rank| self.members.targets().peer_of(rank));
+        self.facts().call(name, self.members.number(), peer, 0);
+    }
+
+    /// Names the communicator, or the window or file that it belongs to.
+    pub fn note_name(self, name: &str) {
+        self.facts().describe(self.members.number(), name, || self.described());
+    }
+
+    #[cold]
+    fn described(self) -> facts::Members {
+        let group = self.members.group();
+        // Of huge groups, a few members tell them apart.
+        let step = (group.size() / IDENTIFYING_MEMBERS).max(1);
+        let members = (0..group.size()).step_by(step as usize).map(|rank| group.peer_of(rank));
+        let mix = |hash: u64, Peer(peer): Peer| {
+            (hash ^ u64::from(peer)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        };
+        let group_hash = members.fold(u64::from(group.size()), mix);
+        let peer = |rank: u32| group.peer_of(rank).0;
+        let step = |rank: u32| peer(rank + 1).saturating_sub(peer(rank));
+        let steps = 0..group.size() - 1;
+        let stride = match group.size() {
+            1 => 1,
+            _ if steps.clone().all(|rank| step(rank) == step(0)) => step(0),
+            _ => 0,
+        };
+        facts::Members { size: group.size(), group: group_hash, first: peer(0), stride }
     }
 
     /// Sends, and waits until the memory may be used again.

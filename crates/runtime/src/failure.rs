@@ -60,7 +60,11 @@ impl Process {
             Outcome::Failed(Fault::PeerDown(peer)) => {
                 let rank = (0..).zip(self.rank().world()).find(|&(_, member)| member == peer);
                 let rank = rank.map(|(rank, _)| rank);
-                Failure::PeerDown { peer, rank, unreachable: self.rank().trouble(peer) }
+                let unreachable = self.rank().trouble(peer);
+                if unreachable.is_none() {
+                    self.rank().note_missing(peer);
+                }
+                Failure::PeerDown { peer, rank, unreachable }
             }
             Outcome::Failed(Fault::Revoked) => Failure::Revoked,
             Outcome::Failed(Fault::Module { word, trap }) => {

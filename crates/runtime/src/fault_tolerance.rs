@@ -43,6 +43,7 @@ impl Process {
 
     /// Forgets a freed communicator. Its number is not used again if a revocation of it may still be on its way.
     pub fn on_comm_freed(&self, members: &Members, claim: Option<Claim>) {
+        self.rank().facts().forget(members.number());
         if let Some(agreement) = &self.agreement {
             agreement.ask(|agreement| agreement.on_freed(members.number()));
         }

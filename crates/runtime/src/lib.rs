@@ -6,6 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `address.rs`, `call.rs` | ranks and tags as callers pass them; the arguments of a call, for errors |
+//! | `call_name.rs` | the names of calls as numbers, for the facts of a rank |
 //! | `process.rs` | this process as a rank of its job |
 //! | `comm.rs` | communicators: messages, probes, schedules |
 //! | `comm_create.rs` | creating communicators: agreement on numbers, split, merge, bridges |
@@ -21,6 +22,7 @@
 
 mod address;
 mod call;
+pub mod call_name;
 mod collective;
 mod comm;
 mod comm_create;
@@ -36,12 +38,14 @@ mod window;
 
 pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
 pub use call::{Call, With};
+pub use call_name::CallName;
 pub use collective::{Prepared, Root};
 pub use comm::Comm;
 pub use comm_create::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
 pub use dynamic::{CONNECT_TIMEOUT, MeetError, MeetErrorKind, Port, seconds};
 pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
+pub use ferrywire_host::facts::CollectiveCall;
 pub use file::{
     File, FileAccess, FileCreation, FileError, FileHints, FileMode, FilePosition, OpenRequest,
     Trouble, Whence,

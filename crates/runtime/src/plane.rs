@@ -10,6 +10,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use ferrywire_host::facts::{Page, Waiting};
 use ferrywire_host::nic::{
     MatchWord, Mode, Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule, Span,
     Ticket,
@@ -286,6 +287,22 @@ impl<'a> Plane<'a> {
     /// Cancels an operation if it is not too late. It completes either way.
     pub fn cancel(self, ticket: Ticket) {
         self.driver.cancel(ticket);
+    }
+
+    /// What the rank tells about itself.
+    #[inline(always)]
+    pub fn facts(self) -> &'a Page {
+        self.driver.facts()
+    }
+
+    /// Records that this thread waits for something other than the NIC, until the result is dropped.
+    pub fn begin_wait(self) -> Waiting<'a> {
+        Waiting::begin(self.facts())
+    }
+
+    /// Turns, and answers whoever asks what the rank does. It waits for something other than the NIC.
+    pub fn answer(self) {
+        self.driver.answer();
     }
 
     /// This process as a peer.

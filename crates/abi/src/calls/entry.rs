@@ -18,6 +18,9 @@
 //!
 //! `standard_front.rs` exports what has a row in the table of functions, `functions.txt`.
 
+use ferrywire_runtime::CallName;
+use ferrywire_runtime::call_name::c_name;
+
 /// Defines functions of the standard: see the module.
 macro_rules! entries {
     ($(
@@ -54,6 +57,11 @@ macro_rules! sized {
                 reason = "not every function has arguments of these types"
             )]
             use $crate::convert::sizes::$size::{Address, Displacement, Size};
+
+            /// Its name, in the facts of the rank.
+            #[allow(dead_code, reason = "not every function is recorded with its arguments")]
+            const CALL: ferrywire_runtime::CallName =
+                ferrywire_runtime::call_name::c_name(stringify!($name));
             $crate::calls::entry::entry! { $name $args $object $body }
         }
     };
@@ -69,6 +77,7 @@ macro_rules! entry {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         pub(crate) fn body($($arg: $type),*) -> std::ffi::c_int {
+            $crate::objects::process::note_plain(const { $crate::calls::entry::plain(CALL) });
             match attempt($($arg),*) {
                 Ok(()) => $crate::convert::constants::MPI_SUCCESS,
                 Err(failure) => $crate::objects::raise::raise(
@@ -116,3 +125,31 @@ macro_rules! owner {
 }
 
 pub(crate) use {answers, entries, entry, owner, sized, twins};
+
+/// The name of a call that is not recorded with its arguments; else no name.
+pub(crate) const fn plain(name: CallName) -> CallName {
+    let mut at = 0;
+    while at < RECORDED.len() {
+        if RECORDED[at].0 == name.0 {
+            return CallName::INTERNAL;
+        }
+        at += 1;
+    }
+    name
+}
+
+/// Calls on the way of short messages, which are recorded with their arguments.
+const RECORDED: &[CallName] = &[
+    c_name("MPI_Send"),
+    c_name("MPI_Ssend"),
+    c_name("MPI_Rsend"),
+    c_name("MPI_Recv"),
+    c_name("MPI_Isend"),
+    c_name("MPI_Irecv"),
+    c_name("MPI_Wait"),
+    c_name("MPI_Waitall"),
+    c_name("MPI_Test"),
+    c_name("MPI_Barrier"),
+    c_name("MPI_Bcast"),
+    c_name("MPI_Allreduce"),
+];

@@ -10,7 +10,8 @@ use ferrywire_mpi::info::Info;
 use ferrywire_mpi::number_agreement::Agreed;
 use ferrywire_mpi::numbers::Claim;
 use ferrywire_mpi::topology::Topology;
-use ferrywire_runtime::{self as runtime, Created};
+use ferrywire_runtime::call_name::c_name;
+use ferrywire_runtime::{self as runtime, CallName, CollectiveCall, Created};
 use try_lock::{Locked, TryLock};
 
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
@@ -124,6 +125,7 @@ impl Comm {
         let mut new =
             Comm::new(members, process, plane, Some(claim), origin, Some(parent.handler()));
         new.session = parent.session.clone();
+        new.runtime().note_name("");
         Ok(new)
     }
 
@@ -234,8 +236,20 @@ impl Comm {
         *lock(&self.info) = info;
     }
 
+    /// Records a call that all ranks make, and that has no arguments on which they must agree.
+    pub(crate) fn note_collective(&self, name: CallName) {
+        let nonblocking =
+            [c_name("MPI_Comm_idup"), c_name("MPI_Comm_idup_with_info")].contains(&name);
+        self.runtime().note_collective(CollectiveCall {
+            name,
+            nonblocking,
+            ..CollectiveCall::default()
+        });
+    }
+
     /// Sets the name.
     pub(crate) fn set_name(&self, name: String) {
+        self.runtime().note_name(&name);
         *lock(&self.name) = name;
     }
 

@@ -6,7 +6,7 @@
 
 use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted, Received, Triggered};
 use ferrywire_mpi::comm::Wanted;
-use ferrywire_runtime::{Call, Source, Tag, Trigger, With};
+use ferrywire_runtime::{Call, CallName, Source, Tag, Trigger, With};
 
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::failure::{self, Failure, Result};
@@ -59,6 +59,13 @@ impl Sending {
             Outcome::Done => Ok(Status::EMPTY),
             Outcome::Cancelled if !comm.members.state().is_revoked() => Ok(Status::CANCELLED),
             other => Err(failed(other).during(self.described(comm))),
+        }
+    }
+
+    /// Records it as a call of the program.
+    pub(crate) fn note(&self, name: CallName, comm: &Comm) {
+        if let Ok(Some(to)) = self.address(comm) {
+            comm.runtime().note_send(name, to, self.data.bytes());
         }
     }
 
@@ -120,6 +127,13 @@ impl Receiving {
             }
             outcome => received(&mut self.data, outcome)
                 .map_err(|failure| failure.during(self.described(comm))),
+        }
+    }
+
+    /// Records it as a call of the program.
+    pub(crate) fn note(&self, name: CallName, comm: &Comm) {
+        if let Ok(Some(wanted)) = self.wanted(comm) {
+            comm.runtime().note_receive(name, wanted, self.data.bytes());
         }
     }
 

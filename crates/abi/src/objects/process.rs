@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use ferrywire_host::Rank;
-use ferrywire_runtime as runtime;
+use ferrywire_runtime::{self as runtime, CallName};
 
 use crate::convert::constants::{MPI_COMM_NULL, MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
 use crate::convert::failure::{Failure, Result};
@@ -91,6 +91,21 @@ fn not_running() -> Failure {
 /// The plane of the predefined communicators.
 pub(crate) fn first_plane() -> Result<Plane> {
     Ok(running()?.runtime.first_plane())
+}
+
+/// Records the name of a call, unless it is none.
+#[inline(always)]
+pub(crate) fn note_plain(name: CallName) {
+    if name != CallName::INTERNAL {
+        note_name(name);
+    }
+}
+
+#[inline(never)]
+fn note_name(name: CallName) {
+    if let Ok(process) = running() {
+        process.rank().facts().plain(name);
+    }
 }
 
 /// Whether MPI_Init has been called.

@@ -77,6 +77,9 @@ pub(crate) fn raise(failure: Failure, call: &str, object: Option<Raised>) -> c_i
         None => failure,
     };
     let code = failure.register(call);
+    if let Ok(process) = process::running() {
+        process.rank().facts().fail(&error::text(code));
+    }
     match owner.map_or_else(for_nothing, Ok) {
         Ok(owner) if owner.tell(code) => abort(code),
         Ok(_) => {}

@@ -118,6 +118,7 @@ impl Win {
 
     /// Sets the name.
     pub(crate) fn set_name(&self, name: String) {
+        self.runtime().note_name(&format!("window {name}"));
         *lock(&self.name) = name;
     }
 

@@ -10,7 +10,7 @@ use ferrywire_host::Segment;
 use ferrywire_host::bootstrap::late_launcher::{AdoptedJob, COMMAND};
 
 use super::input::Input;
-use super::job::Job;
+use super::job::{HangSettings, Job};
 use super::options::Stdin;
 use super::output::Sink;
 use super::plan::Plan;
@@ -74,6 +74,7 @@ fn job(segment: Segment, adopted: AdoptedJob) -> Result<Job, NoJob> {
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: None,
         fault_tolerant: false,
+        hang: HangSettings::default(),
         launcher: None,
         far: None,
     })?;

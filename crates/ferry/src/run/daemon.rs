@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use super::far::Far;
 use super::input::Input;
-use super::job::Launcher;
+use super::job::{HangSettings, Launcher};
 use super::output::Sink;
 use super::plan::Plan;
 use super::wire::{self, Assignment, FrameKind, Frames, News, Order, VERSION};
@@ -119,6 +119,7 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
         colours,
         timeout: None,
         fault_tolerant,
+        hang: HangSettings::default(),
         launcher: Some(launcher),
         far,
     })

@@ -3,6 +3,7 @@
 mod adopted;
 mod close;
 mod fault_tolerance;
+mod hang;
 mod spawn;
 mod upward;
 
@@ -27,6 +28,7 @@ use super::start::{Rank, Settings};
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
 pub(super) use fault_tolerance::FaultTolerance;
+pub(super) use hang::{Hang, HangSettings};
 pub(super) use spawn::Spawning;
 pub(super) use upward::Launcher;
 
@@ -128,6 +130,8 @@ pub(super) struct Job {
     pub(super) services: Services,
     /// Present if others have started the ranks of the beginning.
     pub(super) adopted: Option<AdoptedJob>,
+    /// Whether the job still goes on.
+    pub(super) hang: Hang,
     pub(super) course: Course,
 }
 
@@ -223,6 +227,7 @@ impl Job {
             self.on_ready(source);
         }
         self.on_time(Instant::now());
+        self.look(Instant::now());
         self.out.poll();
         self.err.poll();
         self.look_at_output();
@@ -283,7 +288,7 @@ impl Job {
             Phase::Killed { leave_at } => Some(leave_at),
         };
         let question = self.has_question().then(|| Instant::now() + QUESTION);
-        [phase, question].into_iter().flatten().min().map(sys::ms_until)
+        [phase, question, self.look_at()].into_iter().flatten().min().map(sys::ms_until)
     }
 
     fn on_ready(&mut self, source: JobSource) {
@@ -585,6 +590,10 @@ impl Job {
 
     /// The job has failed: ends the ranks. The first failure is the one that is reported.
     fn fail(&mut self, failure: Failure) {
+        let failure = match self.course.failure {
+            None => self.explained(failure),
+            Some(_) => failure,
+        };
         if matches!(self.course.phase, Phase::Running) {
             self.tell_failure(&failure);
         }

@@ -28,6 +28,9 @@ pub(super) struct Options {
     pub(super) files: Files,
     pub(super) stdin: Stdin,
     pub(super) timeout_seconds: Option<f64>,
+    pub(super) hang_timeout_seconds: Option<f64>,
+    /// A job whose ranks wait for each other for ever is reported, and not ended.
+    pub(super) only_reports_deadlocks: bool,
     pub(super) dry_run: bool,
     /// The hosts of the job. If the list is empty, or all are this machine, the launcher starts all ranks itself.
     pub(super) hosts: Vec<Host>,
@@ -282,6 +285,8 @@ fn apply(
         Meaning::Sealed => options.sealed = true,
         Meaning::TrustFabric => options.trusts_fabric = true,
         Meaning::Rail => options.rail = values.rail()?,
+        Meaning::HangTimeout => options.hang_timeout_seconds = Some(values.seconds()?),
+        Meaning::OnDeadlock => options.only_reports_deadlocks = values.on_deadlock()?,
         Meaning::OnDeath => options.fault_tolerant = values.on_death()?,
         Meaning::FaultTolerant { values: count } => {
             for _ in 0..count {
@@ -414,6 +419,15 @@ impl Values<'_, '_> {
             "end" => Ok(false),
             "continue" => Ok(true),
             _ => Err(self.bad(value, "end or continue")),
+        }
+    }
+
+    fn on_deadlock(&mut self) -> Result<bool, BadOptions> {
+        let value = self.take()?;
+        match value.as_str() {
+            "end" => Ok(false),
+            "report" => Ok(true),
+            _ => Err(self.bad(value, "end or report")),
         }
     }
 

@@ -77,6 +77,12 @@ pub(super) enum Failure {
     Ignored { signal: i32, running: Vec<RankName> },
     /// Reapers are killed again and again.
     NoReaper { tried: u32 },
+    /// All ranks wait for ever.
+    Stuck { verdict: String, lines: Vec<String> },
+    /// A failure that has another cause.
+    Explained { verdict: String, lines: Vec<String>, failure: Box<Failure> },
+    /// A rank ended after a call had returned an error.
+    AfterError { rank: RankName, pid: Pid, ending: Ending, error: String },
     /// The launcher of this daemon is gone.
     NoHead,
 }
@@ -85,7 +91,9 @@ impl Failure {
     /// The exit code of `ferry run`.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Ended { ending, .. } => code_of(*ending),
+            Failure::Ended { ending, .. } | Failure::AfterError { ending, .. } => code_of(*ending),
+            Failure::Stuck { .. } => DEADLOCK,
+            Failure::Explained { failure, .. } => failure.exit_code(),
             Failure::Abort { code, .. } => code_of_abort(*code),
             Failure::TimeOut { .. } => 124,
             Failure::Killed { signal } | Failure::Ignored { signal, .. } => {
@@ -109,7 +117,9 @@ impl Failure {
             | Failure::Unfinished { rank, .. }
             | Failure::Vanished { rank, .. }
             | Failure::Absent { rank, .. }
+            | Failure::AfterError { rank, .. }
             | Failure::Abort { rank, .. } => Some(*rank),
+            Failure::Explained { failure, .. } => failure.rank(),
             _ => None,
         }
     }
@@ -122,7 +132,8 @@ impl Failure {
                 libc::SIGTERM | libc::SIGINT | libc::SIGHUP | libc::SIGPIPE => 1,
                 _ => 3,
             },
-            Failure::Ended { .. } => 2,
+            Failure::Ended { .. } | Failure::AfterError { .. } => 2,
+            Failure::Explained { failure, .. } => failure.weight(),
             _ => 0,
         }
     }
@@ -189,6 +200,13 @@ impl fmt::Display for Failure {
                 SIGNAL_GRACE.as_secs(),
                 name_of(*signal)
             ),
+            Failure::Stuck { verdict, .. } | Failure::Explained { verdict, .. } => {
+                write!(f, "{verdict}")
+            }
+            Failure::AfterError { rank, pid, ending, error } => {
+                let told = Told(*ending);
+                write!(f, "rank {rank} (pid {pid}) {told} after an error of {error}")
+            }
             Failure::NoHead => write!(f, "the launcher is gone"),
             Failure::NoReaper { tried } => write!(
                 f,
@@ -198,6 +216,9 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+/// The exit code of a job whose ranks wait for each other for ever: the number of `EDEADLK`.
+const DEADLOCK: u8 = 35;
 
 /// How the other ranks ended, if there are any.
 pub(super) fn others(endings: &[RankEnding]) -> Option<String> {

@@ -1,8 +1,8 @@
 //! The memory that all ranks of a job on one node share.
 //!
 //! One memfd without a name: a header, an entry for each rank, signals for each rank in each further plane, for each
-//! plane an arena from which rings are claimed on first contact, and at the end room for windows, of which each piece is
-//! used once. It is as long as all of that together could be, but memory is reserved piece by piece, before it is
+//! plane an arena from which rings are claimed on first contact, pages of facts, and at the end room for windows, of
+//! which each piece is used once. It is as long as all of that together could be, but memory is reserved piece by piece, before it is
 //! touched, so that a limit is an error and never a signal. Nothing is reserved for a plane that is not used, and only
 //! its users map its arena.
 //!
@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::facts::{FACTS_BYTES, Facts, FactsPage, Glance, Page};
 use crate::shm::arena::{Arena, PAGE_BYTES, RING_BYTES};
 use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::{Label, Newcomers};
@@ -318,6 +319,45 @@ impl Segment {
         }
     }
 
+    /// Opens the page on which a rank of this process keeps its facts.
+    pub(crate) fn open_facts(&self, rank: u32) -> io::Result<FactsPage> {
+        FactsPage::open(&self.file, facts_start(self.ranks, rank))
+    }
+
+    /// Reads the page of a rank; `None` if it has none.
+    pub fn facts(&self, rank: u32) -> Option<Facts> {
+        let mut bytes = vec![0; usize::try_from(FACTS_BYTES).ok()?];
+        self.read_facts(rank, &mut bytes)?;
+        Facts::parse(&bytes)
+    }
+
+    /// Reads the beginning of the page of a rank; `None` if it has none.
+    pub fn glance(&self, rank: u32) -> Option<Glance> {
+        let mut bytes = [0; Glance::BYTES];
+        self.read_facts(rank, &mut bytes)?;
+        Glance::parse(&bytes)
+    }
+
+    /// Reads the page of a rank, as bytes: from the file, since a page that the rank could not reserve has no memory.
+    pub fn read_facts(&self, rank: u32, bytes: &mut [u8]) -> Option<()> {
+        assert!(rank < self.ranks_max(), "rank {rank} of {}", self.ranks);
+        self.file.read_exact_at(bytes, facts_start(self.ranks, rank)).ok()
+    }
+
+    /// Asks ranks of this host for the facts that they only write when they are asked. Each answers as soon as it is in
+    /// the library and has nothing to do.
+    pub fn ask(&self, ranks: impl Iterator<Item = u32>, number: u32) {
+        let at = Page::asked_at();
+        for rank in ranks {
+            if self.glance(rank).is_some() {
+                let _ = self
+                    .file
+                    .write_all_at(&number.to_ne_bytes(), facts_start(self.ranks, rank) + at);
+            }
+        }
+        self.tell_all();
+    }
+
     /// Records that a rank is about to leave, and will open no more planes.
     pub(crate) fn take_leave(&self, rank: u32) {
         let _ = self.entry(rank).who.state.compare_exchange(
@@ -491,9 +531,15 @@ fn arena_start(ranks: u32, plane: u32) -> u64 {
     signals_start(ranks, PLANES) + u64::from(plane) * arena
 }
 
+/// Where the facts of a rank are: at a page, whatever its size.
+fn facts_start(ranks: u32, rank: u32) -> u64 {
+    let first = arena_start(ranks, PLANES).next_multiple_of(WINDOW_UNIT);
+    first + u64::from(rank) * FACTS_BYTES.next_multiple_of(PAGE_BYTES)
+}
+
 /// Where the room for windows begins: at a page, whatever its size.
 fn windows_start(ranks: u32) -> u64 {
-    arena_start(ranks, PLANES).next_multiple_of(WINDOW_UNIT)
+    facts_start(ranks, ranks.saturating_add(SPAWNED_MAX)).next_multiple_of(WINDOW_UNIT)
 }
 
 /// How long the file is.
@@ -506,7 +552,7 @@ const WINDOW_UNIT: u64 = 64 << 10;
 /// The room for windows, more than a machine has memory: each window takes another piece.
 const WINDOWS_BYTES: u64 = 1 << 46;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x06");
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x07");
 
 /// The most bytes of the address of a launcher.
 const LAUNCHER_ADDRESS_BYTES: usize = 60;

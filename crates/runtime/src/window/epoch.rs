@@ -104,7 +104,10 @@ impl Window {
             return self.acquire_remote(comm, rank, hold);
         }
         let mut hopeless = Ok(());
+        let mut waiting = None;
         self.controls.of(rank).lock().acquire_unless(hold, || {
+            waiting.get_or_insert_with(|| comm.plane().begin_wait());
+            comm.plane().answer();
             hopeless = all_live(comm);
             hopeless.is_err()
         });

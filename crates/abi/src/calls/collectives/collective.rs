@@ -30,6 +30,7 @@ use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Reques
 use crate::objects::Plane;
 use crate::objects::collecting::{Collecting, Space};
 use crate::objects::collective_cache::CacheKey;
+use crate::objects::collective_note::CollectiveNote;
 use crate::objects::comm::{self, Comm};
 use crate::objects::message;
 use crate::objects::recipe::{End, Next, Recipe};
@@ -121,21 +122,24 @@ macro_rules! collectives {
         entries! { $(
             fn $now / $now_large ($($arg: $type,)* comm: MPI_Comm) on comm {
                 let asked = CacheKey::new(stringify!($now))$(.with(&$arg))*;
-                perform(comm, asked, $build)
+                let call = const { CollectiveNote::new(CALL) }$(.with(&$arg))*;
+                perform(call, comm, asked, $build)
             }
 
             fn $begun / $begun_large (
                 $($arg: $type,)* comm: MPI_Comm, request: Out<MPI_Request>,
             ) on comm {
                 let comm = comm::share_of(comm)?;
-                begin(comm, request, $build)
+                let call = const { CollectiveNote::new(CALL) }$(.with(&$arg))*;
+                begin(call, comm, request, $build)
             }
 
             fn $prepared / $prepared_large (
                 $($arg: $type,)* comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>,
             ) on comm {
                 let comm = comm::share_of(comm)?;
-                prepare(comm, request, $build)
+                let call = const { CollectiveNote::new(CALL) }$(.with(&$arg))*;
+                prepare(call, comm, request, $build)
             }
         )* }
     };
@@ -155,6 +159,7 @@ fn or_left_out(
 
 /// Runs a collective, and waits. A call that repeats the previous one reuses what was built.
 pub(super) fn perform(
+    call: CollectiveNote,
     handle: MPI_Comm,
     asked: CacheKey,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
@@ -164,12 +169,15 @@ pub(super) fn perform(
     let build = or_left_out(build);
     // The lock is held while it runs. A second thread builds its own meanwhile.
     let Some(mut latest) = comm.latest().filter(|_| asked.is_all) else {
-        return build(comm)?.perform(handle, comm, instance).map(drop);
+        let mut collecting = build(comm)?;
+        call.record(comm, &collecting);
+        return collecting.perform(handle, comm, instance).map(drop);
     };
     let collecting = match &mut *latest {
         Some((before, collecting)) if before.is(&asked) => collecting,
         other => &mut other.insert((asked, build(comm)?)).1,
     };
+    call.record(comm, collecting);
     let performed = collecting.perform(handle, comm, instance);
     if !matches!(performed, Ok(true)) || collecting.memory_bytes() > LATEST_BYTES_MAX {
         *latest = None;
@@ -183,18 +191,22 @@ const LATEST_BYTES_MAX: usize = 1 << 20;
 
 /// Starts a nonblocking collective.
 pub(super) fn begin(
+    call: CollectiveNote,
     comm: Shared<Comm>,
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> Result {
     let instance = comm.members.next_nonblocking_instance();
     let build = or_left_out(build);
-    let recipe: Box<dyn Recipe> = Box::new(Collecting { instance, ..build(&comm)? });
+    let collecting = Collecting { instance, ..build(&comm)? };
+    call.record(&comm, &collecting);
+    let recipe: Box<dyn Recipe> = Box::new(collecting);
     request.put(Request::begin(comm, recipe)?)
 }
 
 /// Makes a persistent collective, which the program starts.
 pub(super) fn prepare(
+    call: CollectiveNote,
     comm: Shared<Comm>,
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
@@ -202,6 +214,7 @@ pub(super) fn prepare(
     let (space, instance) = comm_create::persistent_instance(&comm)?;
     let build = or_left_out(build);
     let collecting = Collecting { instance, ..build(&space)? };
+    call.record(&comm, &collecting);
     let recipe: Box<dyn Recipe> = Box::new(Collecting {
         space: Some(Space { plane: space.plane(), kept: space }),
         ..collecting
@@ -211,15 +224,15 @@ pub(super) fn prepare(
 
 entries! {
     fn MPI_Barrier(comm: MPI_Comm) on comm {
-        perform(comm, CacheKey::new("MPI_Barrier"), barrier)
+        perform(const { CollectiveNote::new(CALL) }, comm, CacheKey::new("MPI_Barrier"), barrier)
     }
 
     fn MPI_Ibarrier(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-        begin(comm::share_of(comm)?, request, barrier)
+        begin(const { CollectiveNote::new(CALL) }, comm::share_of(comm)?, request, barrier)
     }
 
     fn MPI_Barrier_init(comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>) on comm {
-        prepare(comm::share_of(comm)?, request, barrier)
+        prepare(const { CollectiveNote::new(CALL) }, comm::share_of(comm)?, request, barrier)
     }
 }
 

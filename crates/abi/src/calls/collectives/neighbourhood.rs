@@ -15,6 +15,7 @@ use crate::convert::sizes::{self, Wide};
 use crate::convert::types::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request};
 use crate::objects::collecting::Collecting;
 use crate::objects::collective_cache::CacheKey;
+use crate::objects::collective_note::CollectiveNote;
 use crate::objects::comm::{self, Comm};
 use crate::objects::data::Data;
 

@@ -272,6 +272,7 @@ fn tag_of(text: &str) -> u32 {
 entries! {
     fn MPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
         let old = comm::share_of(comm)?;
+        old.note_collective(CALL);
         let instance = old.members.next_instance();
         let recipe = duplicate(comm, &old, instance, newcomm, None)?;
         Request::perform(old, recipe).map(|_| ())
@@ -279,6 +280,7 @@ entries! {
 
     fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
         let old = comm::share_of(comm)?;
+        old.note_collective(CALL);
         let instance = old.members.next_instance();
         let recipe = duplicate(comm, &old, instance, newcomm, Some(info))?;
         Request::perform(old, recipe).map(|_| ())
@@ -286,6 +288,7 @@ entries! {
 
     fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
         let old = comm::share_of(comm)?;
+        old.note_collective(CALL);
         let instance = old.members.next_nonblocking_instance();
         let recipe = duplicate(comm, &old, instance, newcomm, None)?;
         request.put(Request::begin(old, recipe)?)
@@ -295,6 +298,7 @@ entries! {
         comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>,
     ) on comm {
         let old = comm::share_of(comm)?;
+        old.note_collective(CALL);
         let instance = old.members.next_nonblocking_instance();
         let recipe = duplicate(comm, &old, instance, newcomm, Some(info))?;
         request.put(Request::begin(old, recipe)?)
@@ -302,6 +306,7 @@ entries! {
 
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
         let comm = comm::share_of(comm)?;
+        comm.note_collective(CALL);
         let instance = comm.members.next_instance();
         let color = match (color, u32::try_from(color)) {
             (MPI_UNDEFINED, _) => None,
@@ -318,6 +323,7 @@ entries! {
         comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>,
     ) on comm {
         let comm = comm::share_of(comm)?;
+        comm.note_collective(CALL);
         let instance = comm.members.next_instance();
         let color = split_color(split_type, &info::hints(info)?)?;
         newcomm.put(MPI_COMM_NULL)?;
@@ -336,6 +342,7 @@ entries! {
 
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
         let comm = comm::share_of(comm)?;
+        comm.note_collective(CALL);
         let instance = comm.members.next_instance();
         let group = crate::objects::group::find(group)?;
         newcomm.put(MPI_COMM_NULL)?;
@@ -371,6 +378,7 @@ entries! {
         tag: MessageTag, newintercomm: Out<MPI_Comm>,
     ) on local_comm {
         let local = comm::share_of(local_comm)?;
+        local.note_collective(CALL);
         let instance = local.members.next_instance();
         let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
         let across = if local.members.rank() == leader {
@@ -399,6 +407,7 @@ entries! {
         intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>,
     ) on intercomm {
         let comm = comm::find(intercomm)?;
+        comm.note_collective(CALL);
         let created = comm.runtime().merge(comm.members.next_instance(), high != 0)?;
         NewComm(newintracomm).put_created(Some(created), comm, |title| format!("the merged groups of {title}"))
     }

@@ -37,6 +37,7 @@ entries! {
 
     fn MPI_Finalize() {
         let process = process::initialized()?;
+        process.rank().facts().call(CALL, 0, None, 0);
         if !process.rank().driver().is_forked() {
             // The standard: as if MPI_COMM_SELF were freed, before anything else.
             process.itself.attributes.delete_all(MPI_COMM_SELF.0)?;

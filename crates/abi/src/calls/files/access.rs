@@ -12,7 +12,7 @@ entries! {
         status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Read, Order::Alone(Begin::Offset(offset)), elements))
+        status.report_result(perform(CALL, fh, Direction::Read, Order::Alone(Begin::Offset(offset)), elements))
     }
 
     fn MPI_File_write_at / MPI_File_write_at_c (
@@ -20,7 +20,7 @@ entries! {
         status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Write, Order::Alone(Begin::Offset(offset)), elements))
+        status.report_result(perform(CALL, fh, Direction::Write, Order::Alone(Begin::Offset(offset)), elements))
     }
 
     fn MPI_File_read_at_all / MPI_File_read_at_all_c (
@@ -28,7 +28,7 @@ entries! {
         status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Read, Order::Together(Begin::Offset(offset)), elements))
+        status.report_result(perform(CALL, fh, Direction::Read, Order::Together(Begin::Offset(offset)), elements))
     }
 
     fn MPI_File_write_at_all / MPI_File_write_at_all_c (
@@ -36,63 +36,63 @@ entries! {
         status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Write, Order::Together(Begin::Offset(offset)), elements))
+        status.report_result(perform(CALL, fh, Direction::Write, Order::Together(Begin::Offset(offset)), elements))
     }
 
     fn MPI_File_read / MPI_File_read_c (
         fh: MPI_File, buf: ChoiceMut, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Read, Order::Alone(Begin::Pointer), elements))
+        status.report_result(perform(CALL, fh, Direction::Read, Order::Alone(Begin::Pointer), elements))
     }
 
     fn MPI_File_write / MPI_File_write_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Write, Order::Alone(Begin::Pointer), elements))
+        status.report_result(perform(CALL, fh, Direction::Write, Order::Alone(Begin::Pointer), elements))
     }
 
     fn MPI_File_read_all / MPI_File_read_all_c (
         fh: MPI_File, buf: ChoiceMut, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Read, Order::Together(Begin::Pointer), elements))
+        status.report_result(perform(CALL, fh, Direction::Read, Order::Together(Begin::Pointer), elements))
     }
 
     fn MPI_File_write_all / MPI_File_write_all_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Write, Order::Together(Begin::Pointer), elements))
+        status.report_result(perform(CALL, fh, Direction::Write, Order::Together(Begin::Pointer), elements))
     }
 
     fn MPI_File_read_shared / MPI_File_read_shared_c (
         fh: MPI_File, buf: ChoiceMut, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Read, Order::Alone(Begin::Shared), elements))
+        status.report_result(perform(CALL, fh, Direction::Read, Order::Alone(Begin::Shared), elements))
     }
 
     fn MPI_File_write_shared / MPI_File_write_shared_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Write, Order::Alone(Begin::Shared), elements))
+        status.report_result(perform(CALL, fh, Direction::Write, Order::Alone(Begin::Shared), elements))
     }
 
     fn MPI_File_read_ordered / MPI_File_read_ordered_c (
         fh: MPI_File, buf: ChoiceMut, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Read, Order::InRanks, elements))
+        status.report_result(perform(CALL, fh, Direction::Read, Order::InRanks, elements))
     }
 
     fn MPI_File_write_ordered / MPI_File_write_ordered_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, status: Out<MPI_Status>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        status.report_result(perform(fh, Direction::Write, Order::InRanks, elements))
+        status.report_result(perform(CALL, fh, Direction::Write, Order::InRanks, elements))
     }
 
     fn MPI_File_iread_at / MPI_File_iread_at_c (
@@ -100,7 +100,7 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Read, Order::Alone(Begin::Offset(offset)), elements)?)
+        request.put(start(CALL, fh, Direction::Read, Order::Alone(Begin::Offset(offset)), elements)?)
     }
 
     fn MPI_File_iwrite_at / MPI_File_iwrite_at_c (
@@ -108,7 +108,7 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Write, Order::Alone(Begin::Offset(offset)), elements)?)
+        request.put(start(CALL, fh, Direction::Write, Order::Alone(Begin::Offset(offset)), elements)?)
     }
 
     fn MPI_File_iread_at_all / MPI_File_iread_at_all_c (
@@ -116,7 +116,7 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Read, Order::Together(Begin::Offset(offset)), elements)?)
+        request.put(start(CALL, fh, Direction::Read, Order::Together(Begin::Offset(offset)), elements)?)
     }
 
     fn MPI_File_iwrite_at_all / MPI_File_iwrite_at_all_c (
@@ -124,7 +124,7 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Write, Order::Together(Begin::Offset(offset)), elements)?)
+        request.put(start(CALL, fh, Direction::Write, Order::Together(Begin::Offset(offset)), elements)?)
     }
 
     fn MPI_File_iread / MPI_File_iread_c (
@@ -132,14 +132,14 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Read, Order::Alone(Begin::Pointer), elements)?)
+        request.put(start(CALL, fh, Direction::Read, Order::Alone(Begin::Pointer), elements)?)
     }
 
     fn MPI_File_iwrite / MPI_File_iwrite_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Write, Order::Alone(Begin::Pointer), elements)?)
+        request.put(start(CALL, fh, Direction::Write, Order::Alone(Begin::Pointer), elements)?)
     }
 
     fn MPI_File_iread_all / MPI_File_iread_all_c (
@@ -147,14 +147,14 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Read, Order::Together(Begin::Pointer), elements)?)
+        request.put(start(CALL, fh, Direction::Read, Order::Together(Begin::Pointer), elements)?)
     }
 
     fn MPI_File_iwrite_all / MPI_File_iwrite_all_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Write, Order::Together(Begin::Pointer), elements)?)
+        request.put(start(CALL, fh, Direction::Write, Order::Together(Begin::Pointer), elements)?)
     }
 
     fn MPI_File_iread_shared / MPI_File_iread_shared_c (
@@ -162,21 +162,21 @@ entries! {
         request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Read, Order::Alone(Begin::Shared), elements)?)
+        request.put(start(CALL, fh, Direction::Read, Order::Alone(Begin::Shared), elements)?)
     }
 
     fn MPI_File_iwrite_shared / MPI_File_iwrite_shared_c (
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype, request: Out<MPI_Request>,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        request.put(start(fh, Direction::Write, Order::Alone(Begin::Shared), elements)?)
+        request.put(start(CALL, fh, Direction::Write, Order::Alone(Begin::Shared), elements)?)
     }
 
     fn MPI_File_read_at_all_begin / MPI_File_read_at_all_begin_c (
         fh: MPI_File, offset: MPI_Offset, buf: ChoiceMut, count: Size, datatype: MPI_Datatype,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        begin(fh, SplitCall::ReadAt, Order::Together(Begin::Offset(offset)), elements)
+        begin(CALL, fh, SplitCall::ReadAt, Order::Together(Begin::Offset(offset)), elements)
     }
 
     fn MPI_File_read_at_all_end(fh: MPI_File, _buf: ChoiceMut, status: Out<MPI_Status>) on fh {
@@ -187,7 +187,7 @@ entries! {
         fh: MPI_File, offset: MPI_Offset, buf: Choice, count: Size, datatype: MPI_Datatype,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        begin(fh, SplitCall::WriteAt, Order::Together(Begin::Offset(offset)), elements)
+        begin(CALL, fh, SplitCall::WriteAt, Order::Together(Begin::Offset(offset)), elements)
     }
 
     fn MPI_File_write_at_all_end(fh: MPI_File, _buf: Choice, status: Out<MPI_Status>) on fh {
@@ -198,7 +198,7 @@ entries! {
         fh: MPI_File, buf: ChoiceMut, count: Size, datatype: MPI_Datatype,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        begin(fh, SplitCall::Read, Order::Together(Begin::Pointer), elements)
+        begin(CALL, fh, SplitCall::Read, Order::Together(Begin::Pointer), elements)
     }
 
     fn MPI_File_read_all_end(fh: MPI_File, _buf: ChoiceMut, status: Out<MPI_Status>) on fh {
@@ -209,7 +209,7 @@ entries! {
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        begin(fh, SplitCall::Write, Order::Together(Begin::Pointer), elements)
+        begin(CALL, fh, SplitCall::Write, Order::Together(Begin::Pointer), elements)
     }
 
     fn MPI_File_write_all_end(fh: MPI_File, _buf: Choice, status: Out<MPI_Status>) on fh {
@@ -220,7 +220,7 @@ entries! {
         fh: MPI_File, buf: ChoiceMut, count: Size, datatype: MPI_Datatype,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        begin(fh, SplitCall::ReadOrdered, Order::InRanks, elements)
+        begin(CALL, fh, SplitCall::ReadOrdered, Order::InRanks, elements)
     }
 
     fn MPI_File_read_ordered_end(fh: MPI_File, _buf: ChoiceMut, status: Out<MPI_Status>) on fh {
@@ -231,7 +231,7 @@ entries! {
         fh: MPI_File, buf: Choice, count: Size, datatype: MPI_Datatype,
     ) on fh {
         let elements = (buf.address(), count, datatype);
-        begin(fh, SplitCall::WriteOrdered, Order::InRanks, elements)
+        begin(CALL, fh, SplitCall::WriteOrdered, Order::InRanks, elements)
     }
 
     fn MPI_File_write_ordered_end(fh: MPI_File, _buf: Choice, status: Out<MPI_Status>) on fh {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use ferrywire_mpi::info::Info;
-use ferrywire_runtime::{FileAccess, FileCreation, FileMode, OpenRequest};
+use ferrywire_runtime::{CallName, FileAccess, FileCreation, FileMode, OpenRequest};
 
 use crate::calls::entry::entries;
 use crate::convert::constants::{
@@ -33,12 +33,13 @@ entries! {
             }
         };
         fh.put(MPI_FILE_NULL).map_err(named)?;
-        fh.put(open(comm, filename, amode, info).map_err(named)?)
+        fh.put(open(CALL, comm, filename, amode, info).map_err(named)?)
     }
 
     fn MPI_File_close(fh: Out<MPI_File>) on fh {
         let handle = fh.get()?;
         let object = file::share_of(handle)?;
+        object.comm.note_collective(CALL);
         let closed = object.together().close_file(&object.file);
         drop(handle::take::<OpenFile>(handle.0)?);
         fh.put(MPI_FILE_NULL)?;
@@ -58,12 +59,14 @@ entries! {
     fn MPI_File_set_size(fh: MPI_File, size: MPI_Offset) on fh {
         let object = find(fh)?;
         let bytes = new_size(object, size).map_err(|failure| object.refuse(failure))?;
+        object.comm.note_collective(CALL);
         Ok(object.file.set_size(object.together(), bytes)?)
     }
 
     fn MPI_File_preallocate(fh: MPI_File, size: MPI_Offset) on fh {
         let object = find(fh)?;
         let bytes = new_size(object, size).map_err(|failure| object.refuse(failure))?;
+        object.comm.note_collective(CALL);
         Ok(object.file.preallocate(object.together(), bytes)?)
     }
 
@@ -91,6 +94,7 @@ entries! {
 
     fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) on fh {
         let object = find(fh)?;
+        object.comm.note_collective(CALL);
         Ok(object.file.set_atomic(object.together(), flag != 0)?)
     }
 
@@ -100,12 +104,20 @@ entries! {
 
     fn MPI_File_sync(fh: MPI_File) on fh {
         let object = find(fh)?;
+        object.comm.note_collective(CALL);
         Ok(object.file.sync(object.together())?)
     }
 }
 
-fn open(handle: MPI_Comm, filename: Text, amode: c_int, hints: MPI_Info) -> Result<MPI_File> {
+fn open(
+    name: CallName,
+    handle: MPI_Comm,
+    filename: Text,
+    amode: c_int,
+    hints: MPI_Info,
+) -> Result<MPI_File> {
     let old = comm::share_of(handle)?;
+    old.note_collective(name);
     let instance = old.members.next_instance();
     if old.members.inter().is_some() {
         let why = format!("{} is an intercommunicator, which cannot open files", old.title());
@@ -122,6 +134,8 @@ fn open(handle: MPI_Comm, filename: Text, amode: c_int, hints: MPI_Info) -> Resu
         permissions: permissions(&passed),
         hints: file::hints(&passed),
     };
+    let file_name = path.file_name().unwrap_or(path.as_os_str());
+    own.runtime().note_name(&format!("file {}", file_name.display()));
     let opened = own.runtime().open_file(&request)?;
     Ok(file::expose(OpenFile::new(opened, own, (path, amode), passed)))
 }

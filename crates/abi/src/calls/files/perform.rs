@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ferrywire_runtime::FilePosition;
+use ferrywire_runtime::{CallName, FilePosition};
 
 use crate::calls::files::view::etype_at;
 use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_OTHER};
@@ -70,12 +70,17 @@ enum Place {
 impl Access {
     /// Prepares an access, and moves the pointer that it is for. An error of a collective call is kept for all ranks.
     fn new(
+        name: CallName,
         handle: MPI_File,
         direction: Direction,
         order: Order,
         elements: FileElements<impl Wide>,
     ) -> Result<Access> {
         let file = file::share_of(handle)?;
+        match order {
+            Order::Alone(_) => file.runtime().note_call(name, None),
+            Order::Together(_) | Order::InRanks => file.comm.note_collective(name),
+        }
         let prepared = Access::prepare(&file, direction, order, elements);
         let (data, place) = match (prepared, order) {
             (Ok((data, place)), _) => (Ok(data), place),
@@ -194,12 +199,13 @@ fn read(object: &OpenFile, place: Place, data: Result<FileData>) -> Result<u64> 
 
 /// A blocking access.
 pub(super) fn perform(
+    name: CallName,
     handle: MPI_File,
     direction: Direction,
     order: Order,
     elements: FileElements<impl Wide>,
 ) -> Result<Status> {
-    let access = Access::new(handle, direction, order, elements)?;
+    let access = Access::new(name, handle, direction, order, elements)?;
     if !matches!(order, Order::Alone(_)) {
         // Collective accesses that began before meet those of other ranks first.
         access.file.file.wait_for_started();
@@ -209,12 +215,13 @@ pub(super) fn perform(
 
 /// A non-blocking access.
 pub(super) fn start(
+    name: CallName,
     handle: MPI_File,
     direction: Direction,
     order: Order,
     elements: FileElements<impl Wide>,
 ) -> Result<MPI_Request> {
-    let access = Access::new(handle, direction, order, elements)?;
+    let access = Access::new(name, handle, direction, order, elements)?;
     let file = Shared::clone(&access.file);
     let recipe = Accessing::recipe(Shared::clone(&file), move || access.run());
     Request::begin(Arc::clone(&file.comm), recipe)
@@ -222,6 +229,7 @@ pub(super) fn start(
 
 /// The first half of a split collective access.
 pub(super) fn begin(
+    name: CallName,
     handle: MPI_File,
     call: SplitCall,
     order: Order,
@@ -237,7 +245,7 @@ pub(super) fn begin(
         SplitCall::ReadAt | SplitCall::Read | SplitCall::ReadOrdered => Direction::Read,
         SplitCall::WriteAt | SplitCall::Write | SplitCall::WriteOrdered => Direction::Write,
     };
-    let access = Access::new(handle, direction, order, elements)?;
+    let access = Access::new(name, handle, direction, order, elements)?;
     let recipe = Accessing::recipe(Shared::clone(&object), move || access.run());
     let mut request = Request::new(Arc::clone(&object.comm), recipe, false);
     request.start()?;

@@ -7,6 +7,7 @@
 //!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is complete.
 
 use ferrywire_host::nic::Mode;
+use ferrywire_runtime::CallName;
 
 use crate::calls::entry::entries;
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
@@ -23,19 +24,19 @@ entries! {
     fn MPI_Send / MPI_Send_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
-        send_message(buf, count, datatype, dest, tag, comm, Mode::Standard)
+        send_message(CALL, buf, count, datatype, dest, tag, comm, Mode::Standard)
     }
 
     fn MPI_Ssend / MPI_Ssend_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
-        send_message(buf, count, datatype, dest, tag, comm, Mode::Synchronous)
+        send_message(CALL, buf, count, datatype, dest, tag, comm, Mode::Synchronous)
     }
 
     fn MPI_Rsend / MPI_Rsend_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
-        send_message(buf, count, datatype, dest, tag, comm, Mode::Ready)
+        send_message(CALL, buf, count, datatype, dest, tag, comm, Mode::Ready)
     }
 
     fn MPI_Recv / MPI_Recv_c (
@@ -55,6 +56,7 @@ entries! {
         };
         let mut incoming = Incoming::new(data);
         let into = incoming.span();
+        comm.runtime().note_receive(CALL, wanted, into.len);
         // SAFETY: I1.
         let outcome = unsafe { comm.runtime().receive(wanted, into) };
         let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call(bytes)));
@@ -64,7 +66,9 @@ entries! {
 
 /// Sends, and waits until the buffer may be used again.
 #[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "the standard says how many")]
 fn send_message(
+    name: CallName,
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
@@ -83,6 +87,7 @@ fn send_message(
     };
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
+    comm.runtime().note_send(name, to, source.len);
     // SAFETY: I1.
     let outcome = unsafe { comm.runtime().send_blocking(to, source, mode) };
     sent(outcome).map_err(|failure| failure.during(call(bytes)))

@@ -5,6 +5,7 @@
 //!       bytes live in the recipe.
 
 use ferrywire_host::nic::Mode;
+use ferrywire_runtime::CallName;
 
 use crate::calls::entry::entries;
 use crate::calls::point_to_point::combined::Combined;
@@ -36,7 +37,9 @@ fn sending(
 
 /// Starts a send. Contiguous data is posted before a request is made: most sends are complete by then and need none.
 #[inline]
+#[allow(clippy::too_many_arguments, reason = "the standard says how many")]
 fn begin_to_send(
+    name: CallName,
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
@@ -50,8 +53,10 @@ fn begin_to_send(
     let (Some(source), Ok(Some(to))) = (data.contiguous(), comm.address(dest, tag)) else {
         let comm = comm::share_of(handle)?;
         let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
+        sending.note(name, &comm);
         return Request::begin(comm, sending);
     };
+    comm.runtime().note_send(name, to, source.len);
     // SAFETY: I1.
     let posted = unsafe { comm.runtime().start_send(to, source, mode) };
     let data = Outgoing::contiguous(source);
@@ -60,7 +65,9 @@ fn begin_to_send(
 
 /// Starts a receive, in the same way.
 #[inline]
+#[allow(clippy::too_many_arguments, reason = "the standard says how many")]
 fn begin_to_receive(
+    name: CallName,
     buf: ChoiceMut,
     count: impl Wide,
     datatype: MPI_Datatype,
@@ -73,8 +80,10 @@ fn begin_to_receive(
     let (Some(into), Ok(Some(wanted))) = (data.contiguous(), comm.wanted(source, tag)) else {
         let comm = comm::share_of(handle)?;
         let receiving = Receiving::new(&comm, data, source, tag)?;
+        receiving.note(name, &comm);
         return Request::begin(comm, receiving);
     };
+    comm.runtime().note_receive(name, wanted, into.len);
     // SAFETY: I1.
     let posted = unsafe { comm.runtime().start_receive(wanted, into) };
     let data = Incoming::contiguous(into);
@@ -89,7 +98,7 @@ macro_rules! sends {
                 buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag,
                 comm: MPI_Comm, request: Out<MPI_Request>,
             ) on comm {
-                request.put(begin_to_send(buf, count, datatype, dest, tag, comm, $mode)?)
+                request.put(begin_to_send(CALL, buf, count, datatype, dest, tag, comm, $mode)?)
             }
 
             fn $later / $later_large (
@@ -98,6 +107,7 @@ macro_rules! sends {
             ) on comm {
                 let comm = comm::share_of(comm)?;
                 let sending = sending(buf, count, datatype, dest, tag, &comm, $mode)?;
+                sending.note(CALL, &comm);
                 request.put(Request::prepare(comm, sending))
             }
         )* }
@@ -115,7 +125,7 @@ entries! {
         buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
-        request.put(begin_to_receive(buf, count, datatype, source, tag, comm)?)
+        request.put(begin_to_receive(CALL, buf, count, datatype, source, tag, comm)?)
     }
 
     fn MPI_Recv_init / MPI_Recv_init_c (
@@ -138,7 +148,7 @@ entries! {
         let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
         let back = Data::to_write(recvbuf, recvcount, recvtype);
         let back = back.map_err(from(&comm, source, recvtag))?;
-        let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
+        let both = exchange(CALL, &comm, out, dest, sendtag, back, source, recvtag)?;
         status.report_result(Request::perform(comm, both))
     }
 
@@ -152,7 +162,7 @@ entries! {
         let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
         let back = Data::to_write(recvbuf, recvcount, recvtype);
         let back = back.map_err(from(&comm, source, recvtag))?;
-        let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
+        let both = exchange(CALL, &comm, out, dest, sendtag, back, source, recvtag)?;
         request.put(Request::begin(comm, both)?)
     }
 
@@ -162,7 +172,7 @@ entries! {
     ) on comm {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
-        let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
+        let both = replace(CALL, &comm, data, dest, sendtag, source, recvtag)?;
         status.report_result(Request::perform(comm, both))
     }
 
@@ -172,13 +182,15 @@ entries! {
     ) on comm {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
-        let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
+        let both = replace(CALL, &comm, data, dest, sendtag, source, recvtag)?;
         request.put(Request::begin(comm, both)?)
     }
 }
 
 /// Sends one message and receives another at the same time.
+#[allow(clippy::too_many_arguments, reason = "the standard says how many")]
 fn exchange(
+    name: CallName,
     comm: &Shared<Comm>,
     out: Outgoing,
     dest: PeerRank,
@@ -189,12 +201,15 @@ fn exchange(
 ) -> Result<Box<dyn Recipe>> {
     let sending = Sending::new(comm, out, dest, sendtag, Mode::Standard)?;
     let receiving = Receiving::new(comm, back, source, recvtag)?;
+    sending.note(name, comm);
+    receiving.note(name, comm);
     let part = |work: Work| Request::new(Shared::clone(comm), work, false);
     Ok(Combined::recipe(vec![part(sending.into()), part(receiving.into())]))
 }
 
 /// The same with one buffer: the outgoing data is copied first.
 fn replace(
+    name: CallName,
     comm: &Shared<Comm>,
     data: Data,
     dest: PeerRank,
@@ -202,5 +217,5 @@ fn replace(
     source: SourceRank,
     recvtag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
-    exchange(comm, Outgoing::copied(data.clone()), dest, sendtag, data, source, recvtag)
+    exchange(name, comm, Outgoing::copied(data.clone()), dest, sendtag, data, source, recvtag)
 }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use ferrywire_host::nic::{Outcome, Posted, Probed, Received, Ticket};
 use ferrywire_mpi::comm::Wanted;
-use ferrywire_runtime as runtime;
+use ferrywire_runtime::{self as runtime, CallName};
 
 use crate::calls::entry::entries;
 use crate::convert::argument::{MessageTag, SourceRank};
@@ -50,6 +50,8 @@ enum Seen<T> {
 
 /// Checks once, or waits until there is a message.
 fn look<T>(
+    name: CallName,
+    wait: bool,
     comm: &Comm,
     source: SourceRank,
     tag: MessageTag,
@@ -58,6 +60,10 @@ fn look<T>(
     let described = message::receiving(comm, source, tag, None);
     let wanted = comm.wanted(source, tag).map_err(|failure| failure.during(described))?;
     let Some(wanted) = wanted else { return Ok(Seen::Nobody) };
+    match wait {
+        true => comm.runtime().note_receive(name, wanted, u64::MAX),
+        false => comm.runtime().note_poll(name),
+    }
     match find(comm.runtime(), wanted) {
         Ok(Some(found)) => Ok(Seen::Message(found)),
         Ok(None) => Ok(Seen::Nothing),
@@ -71,13 +77,14 @@ fn status_of(seen: &Probed) -> Status {
 
 /// Matches a message. `None` if there is none.
 fn take(
+    name: CallName,
     comm: MPI_Comm,
     source: SourceRank,
     tag: MessageTag,
     wait: bool,
 ) -> Result<Option<(MPI_Message, Status)>> {
     let comm = comm::share_of(comm)?;
-    let taken = look(&comm, source, tag, |comm, wanted| comm.take(wanted, wait))?;
+    let taken = look(name, wait, &comm, source, tag, |comm, wanted| comm.take(wanted, wait))?;
     Ok(match taken {
         Seen::Nobody => Some((MPI_MESSAGE_NO_PROC, Status::NOBODY)),
         Seen::Nothing => None,
@@ -138,7 +145,8 @@ fn receiving(
 
 entries! {
     fn MPI_Probe(source: SourceRank, tag: MessageTag, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-        match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, true))? {
+        let comm = comm::find(comm)?;
+        match look(CALL, true, comm, source, tag, |comm, wanted| comm.probe(wanted, true))? {
             Seen::Message(seen) => status.report(status_of(&seen)),
             Seen::Nobody => status.report(Status::NOBODY),
             Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "internal error: the probe found no message")),
@@ -149,7 +157,8 @@ entries! {
     fn MPI_Iprobe(
         source: SourceRank, tag: MessageTag, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>,
     ) on comm {
-        let seen = match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, false))? {
+        let comm = comm::find(comm)?;
+        let seen = match look(CALL, false, comm, source, tag, |comm, wanted| comm.probe(wanted, false))? {
             Seen::Message(seen) => status_of(&seen),
             Seen::Nobody => Status::NOBODY,
             Seen::Nothing => return flag.put(0),
@@ -162,7 +171,7 @@ entries! {
         source: SourceRank, tag: MessageTag, comm: MPI_Comm, message: Out<MPI_Message>,
         status: Out<MPI_Status>,
     ) on comm {
-        let taken = take(comm, source, tag, true)?;
+        let taken = take(CALL, comm, source, tag, true)?;
         let (taken, seen) = taken.ok_or_else(|| Failure::new(MPI_ERR_OTHER, "internal error: the probe matched \
                                                                              no message"))?;
         status.report(seen);
@@ -173,7 +182,7 @@ entries! {
         source: SourceRank, tag: MessageTag, comm: MPI_Comm, flag: Out<c_int>, message: Out<MPI_Message>,
         status: Out<MPI_Status>,
     ) on comm {
-        match take(comm, source, tag, false)? {
+        match take(CALL, comm, source, tag, false)? {
             None => flag.put(0),
             Some((taken, seen)) => {
                 status.report(seen);

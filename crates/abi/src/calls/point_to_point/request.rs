@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_runtime::CallName;
+
 use crate::calls::entry::entries;
 use crate::calls::point_to_point::generalized_request;
 use crate::convert::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL};
@@ -11,6 +13,7 @@ use crate::convert::pointer::Out;
 use crate::convert::sizes;
 use crate::convert::types::MPI_Request;
 use crate::objects::partitioned;
+use crate::objects::process;
 use crate::objects::request::{DONE, Request, find, keep_orphan};
 
 entries! {
@@ -43,12 +46,21 @@ entries! {
     }
 
     fn MPI_Start(request: Out<MPI_Request>) {
+        note_start(CALL, 1);
         startable(request.get()?)?.start()
     }
 
     fn MPI_Startall(count: c_int, array_of_requests: Out<MPI_Request>) {
         let requests = array_of_requests.slice(sizes::length(count)?)?;
+        note_start(CALL, requests.len());
         requests.iter().try_for_each(|&request| startable(request)?.start())
+    }
+}
+
+/// Records that the program starts requests.
+fn note_start(name: CallName, requests: usize) {
+    if let Ok(process) = process::running() {
+        process.rank().facts().call(name, 0, None, requests as u64);
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_runtime::CallName;
+
 use crate::calls::entry::entries;
 use crate::convert::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::convert::failure::{Failure, Result};
@@ -236,6 +238,7 @@ entries! {
         let active = find(request.get()?)?.filter(|request| request.is_active());
         match active {
             Some(active) => {
+                note_wait(CALL, 1);
                 active.run_out()?;
                 status.report_result(finish(request))
             }
@@ -250,6 +253,7 @@ entries! {
         count: c_int, array_of_requests: Out<MPI_Request>, array_of_statuses: Out<MPI_Status>,
     ) {
         let several = Several::new(count, array_of_requests)?;
+        note_wait(CALL, several.count);
         several.wait_all()?;
         several.finish("MPI_Waitall", 0..several.count, array_of_statuses)
     }
@@ -259,6 +263,7 @@ entries! {
         status: Out<MPI_Status>,
     ) {
         let several = Several::new(count, array_of_requests)?;
+        note_wait(CALL, several.count);
         let over = several.wait_any()?;
         index.put(over.map_or(MPI_UNDEFINED, place))?;
         match over {
@@ -275,6 +280,7 @@ entries! {
         array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
     ) {
         let several = Several::new(incount, array_of_requests)?;
+        note_wait(CALL, several.count);
         if several.wait_any()?.is_none() {
             return outcount.put(MPI_UNDEFINED);
         }
@@ -288,6 +294,7 @@ entries! {
             return flag.put(1);
         };
         if !active.test()? {
+            note_poll(CALL);
             return flag.put(0);
         }
         flag.put(1)?;
@@ -299,6 +306,7 @@ entries! {
         array_of_statuses: Out<MPI_Status>,
     ) {
         let several = Several::new(count, array_of_requests)?;
+        note_poll(CALL);
         let over = several.test_all()?;
         flag.put(over.into())?;
         match over {
@@ -311,6 +319,7 @@ entries! {
         count: c_int, array_of_requests: Out<MPI_Request>, index: Out<c_int>, flag: Out<c_int>,
         status: Out<MPI_Status>,
     ) {
+        note_poll(CALL);
         Several::new(count, array_of_requests)?.tell_any(index, flag, status, finish)
     }
 
@@ -378,6 +387,20 @@ entries! {
             nth += 1;
         }
         outcount.put(place(nth))
+    }
+}
+
+/// Records that the program waits for requests.
+fn note_wait(name: CallName, requests: usize) {
+    if let Ok(process) = process::running() {
+        process.rank().facts().call(name, 0, None, requests as u64);
+    }
+}
+
+/// Records that the program asks whether requests are complete.
+fn note_poll(name: CallName) {
+    if let Ok(process) = process::running() {
+        process.rank().facts().poll(name);
     }
 }
 

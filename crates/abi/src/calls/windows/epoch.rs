@@ -19,6 +19,7 @@ use crate::objects::window::{Win, find};
 entries! {
     fn MPI_Win_fence(assert: c_int, win: MPI_Win) on win {
         let object = find(win)?;
+        object.comm.note_collective(CALL);
         known(assert, MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED | MPI_MODE_NOPUT | MPI_MODE_NOSTORE)?;
         Ok(object.window.fence(object.runtime(), assert & MPI_MODE_NOSUCCEED == 0)?)
     }
@@ -26,22 +27,28 @@ entries! {
     fn MPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
         let object = find(win)?;
         known(assert, MPI_MODE_NOCHECK | MPI_MODE_NOPUT | MPI_MODE_NOSTORE)?;
-        Ok(object.window.post(object.runtime(), ranks_of(object, group)?)?)
+        let ranks = ranks_of(object, group)?;
+        ranks.iter().for_each(|&rank| object.runtime().note_call(CALL, Some(rank)));
+        Ok(object.window.post(object.runtime(), ranks)?)
     }
 
     fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
         let object = find(win)?;
         known(assert, MPI_MODE_NOCHECK)?;
-        Ok(object.window.start(object.runtime(), ranks_of(object, group)?)?)
+        let ranks = ranks_of(object, group)?;
+        ranks.iter().for_each(|&rank| object.runtime().note_call(CALL, Some(rank)));
+        Ok(object.window.start(object.runtime(), ranks)?)
     }
 
     fn MPI_Win_complete(win: MPI_Win) on win {
         let object = find(win)?;
+        object.runtime().note_call(CALL, None);
         Ok(object.window.complete(object.runtime())?)
     }
 
     fn MPI_Win_wait(win: MPI_Win) on win {
         let object = find(win)?;
+        object.runtime().note_call(CALL, None);
         object.window.end_exposure(object.runtime(), true)?;
         Ok(())
     }
@@ -63,22 +70,27 @@ entries! {
             }
         };
         let Some(rank) = object.target(rank)? else { return Ok(()) };
+        object.runtime().note_call(CALL, Some(rank));
         Ok(object.window.lock(object.runtime(), rank, locking)?)
     }
 
     fn MPI_Win_unlock(rank: PeerRank, win: MPI_Win) on win {
         let object = find(win)?;
         let Some(rank) = object.target(rank)? else { return Ok(()) };
+        object.runtime().note_call(CALL, Some(rank));
         Ok(object.window.unlock(object.runtime(), rank)?)
     }
 
     fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) on win {
         known(assert, MPI_MODE_NOCHECK)?;
-        Ok(find(win)?.window.lock_all(assert & MPI_MODE_NOCHECK == 0)?)
+        let object = find(win)?;
+        object.runtime().note_call(CALL, None);
+        Ok(object.window.lock_all(assert & MPI_MODE_NOCHECK == 0)?)
     }
 
     fn MPI_Win_unlock_all(win: MPI_Win) on win {
         let object = find(win)?;
+        object.runtime().note_call(CALL, None);
         Ok(object.window.unlock_all(object.runtime())?)
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use ferrywire_mpi::info::Info;
-use ferrywire_runtime::{WindowKind, WindowSpace};
+use ferrywire_runtime::{CallName, WindowKind, WindowSpace};
 
 use crate::calls::communicators::name::cut;
 use crate::calls::entry::entries;
@@ -30,7 +30,7 @@ entries! {
         win: Out<MPI_Win>,
     ) on comm {
         let kind = WindowKind::Own { address: base.address() };
-        create(comm, MPI_WIN_FLAVOR_CREATE, |_| space(kind, size, disp_unit), info, win).map(|_| ())
+        create(CALL, comm, MPI_WIN_FLAVOR_CREATE, |_| space(kind, size, disp_unit), info, win).map(|_| ())
     }
 
     fn MPI_Win_allocate / MPI_Win_allocate_c (
@@ -39,7 +39,7 @@ entries! {
     ) on comm {
         let kind = WindowKind::Allocated { adjacent: false };
         let flavor = MPI_WIN_FLAVOR_ALLOCATE;
-        baseptr.put(create(comm, flavor, |_| space(kind, size, disp_unit), info, win)?)
+        baseptr.put(create(CALL, comm, flavor, |_| space(kind, size, disp_unit), info, win)?)
     }
 
     fn MPI_Win_allocate_shared / MPI_Win_allocate_shared_c (
@@ -49,12 +49,12 @@ entries! {
         let adjacent = |hints: &Info| hints.value("alloc_shared_noncontig") != Some("true");
         let kind = |hints: &Info| WindowKind::Allocated { adjacent: adjacent(hints) };
         let flavor = MPI_WIN_FLAVOR_SHARED;
-        baseptr.put(create(comm, flavor, |hints| space(kind(hints), size, disp_unit), info, win)?)
+        baseptr.put(create(CALL, comm, flavor, |hints| space(kind(hints), size, disp_unit), info, win)?)
     }
 
     fn MPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: Out<MPI_Win>) on comm {
         let all = |_: &Info| space(WindowKind::Dynamic, 0, 1);
-        create(comm, MPI_WIN_FLAVOR_DYNAMIC, all, info, win).map(|_| ())
+        create(CALL, comm, MPI_WIN_FLAVOR_DYNAMIC, all, info, win).map(|_| ())
     }
 
     fn MPI_Win_attach(win: MPI_Win, base: ChoiceMut, size: MPI_Aint) on win {
@@ -72,6 +72,7 @@ entries! {
         let handle = win.get()?;
         let object = window::share_of(handle)?;
         object.attributes.delete_all(handle.0).map_err(|failure| failure.of(window::owner(&object)))?;
+        object.comm.note_collective(CALL);
         let freed = object.runtime().free_window(&object.window);
         freed.map_err(|error| Failure::from(error).of(window::owner(&object)))?;
         drop(handle::take::<Win>(handle.0)?);
@@ -163,6 +164,7 @@ fn length(size: MPI_Aint) -> Result<u64> {
 
 /// Creates a window. Returns the address of our part.
 fn create(
+    name: CallName,
     handle: MPI_Comm,
     flavor: c_int,
     space: impl FnOnce(&Info) -> Result<WindowSpace>,
@@ -170,6 +172,7 @@ fn create(
     place: Out<MPI_Win>,
 ) -> Result<*mut c_void> {
     let old = comm::share_of(handle)?;
+    old.note_collective(name);
     let instance = old.members.next_instance();
     if old.members.inter().is_some() {
         let why = format!("{} is an intercommunicator, which cannot have windows", old.title());
@@ -180,6 +183,7 @@ fn create(
     place.put(MPI_WIN_NULL)?;
     let created = old.runtime().duplicate(instance)?;
     let own = handle::share(Comm::made(created, old.title(), &old)?);
+    own.runtime().note_name("a window");
     let window = own.runtime().create_window(space)?;
     let base: *mut c_void = match (space.kind, window.shared_part(own.members.rank())) {
         (_, Some((base, _))) => base.cast(),

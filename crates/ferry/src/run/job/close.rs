@@ -1,5 +1,6 @@
 //! The end of a job: kills what still runs, writes all output, and reports what went wrong.
 
+use std::iter::once;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -97,7 +98,9 @@ impl Job {
     }
 
     fn report(&self) -> Vec<String> {
-        let Some(failure) = &self.course.failure else { return report::survived(self.losses()) };
+        let Some(failure) = &self.course.failure else {
+            return self.mistakes().into_iter().chain(report::survived(self.losses())).collect();
+        };
         // The user ended the job by a signal, such as Ctrl-C: one line is enough.
         if let (Failure::Ended { .. }, Some(asked)) = (failure, self.course.asked)
             && i32::from(failure.exit_code()) == 128 + asked.signal
@@ -107,8 +110,22 @@ impl Job {
         let first = failure.rank();
         let mut others = self.endings();
         others.retain(|(rank, _)| Some(*rank) != first);
-        std::iter::once(failure.to_string()).chain(report::others(&others)).collect()
+        let detail = match failure {
+            // The ranks were ended by us, which says nothing.
+            Failure::Stuck { lines, .. } => {
+                return once(failure.to_string()).chain(indented(lines)).collect();
+            }
+            Failure::Explained { lines, failure, .. } => {
+                indented(lines).chain(once(failure.to_string())).collect()
+            }
+            _ => Vec::new(),
+        };
+        once(failure.to_string()).chain(detail).chain(report::others(&others)).collect()
     }
+}
+
+fn indented(lines: &[String]) -> impl Iterator<Item = String> {
+    lines.iter().map(|line| format!("  {line}"))
 }
 
 /// What woke the end of a job.

@@ -53,6 +53,10 @@ pub(super) enum Meaning {
     Sealed,
     TrustFabric,
     Rail,
+    /// When ranks that make no progress are reported.
+    HangTimeout,
+    /// What happens to a job whose ranks wait for each other for ever.
+    OnDeadlock,
     /// What happens to the other ranks when one dies.
     OnDeath,
     /// The other ranks go on, as Open MPI and MPICH spell it; `values` words follow.
@@ -177,6 +181,18 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::Timeout,
         "--timeout SECONDS",
         "end the job after this time, with exit code 124",
+    ),
+    ours(
+        &["hang-timeout"],
+        Meaning::HangTimeout,
+        "--hang-timeout SECONDS",
+        "if no rank makes a call for this time, report where they are",
+    ),
+    ours(
+        &["on-deadlock"],
+        Meaning::OnDeadlock,
+        "--on-deadlock end|report",
+        "when all ranks wait for each other for ever, end with exit code 35, or only report (end)",
     ),
     ours(
         &["on-death"],

@@ -1,0 +1,140 @@
+use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, PendingFact, Stage};
+use ferrywire_host::nic::{Mask, MatchWord, Peer, PendingKind};
+use ferrywire_runtime::call_name::c_name;
+
+use super::words::{number, ordinal};
+use super::{Outside, Seen, deadlock, disagreement, groups, slow};
+
+/// A rank of a world of `size` ranks, which waits in the last of its calls.
+fn rank(peer: u32, size: u32, calls: Vec<CallFact>) -> Seen {
+    let made = calls.iter().filter(|call| matches!(call.kind, CallKind::Collective { .. }));
+    let world = ObjectFact {
+        number: 0,
+        born: 0,
+        size,
+        group: 77,
+        first: 0,
+        stride: 1,
+        calls: u32::try_from(made.count()).expect("few"),
+        name: "MPI_COMM_WORLD".into(),
+    };
+    let facts = Facts { calls, waiting: 1, objects: vec![world], ..Facts::default() };
+    Seen { peer, name: peer.to_string(), facts, ..Seen::default() }
+}
+
+fn send(name: &str, to: u32, tag: u32, bytes: u64) -> CallFact {
+    let kind = CallKind::Send { to: Peer(to), word: MatchWord::new(0, 0, tag), bytes };
+    CallFact { number: 0, name: c_name(name), kind }
+}
+
+fn receive(from: Option<u32>, tag: u32) -> CallFact {
+    let word = MatchWord::new(0, from.unwrap_or(0), tag);
+    let any_source = from.is_none();
+    let kind = CallKind::Receive { word, any_source, any_tag: false, bytes: 8 };
+    CallFact { number: 0, name: c_name("MPI_Recv"), kind }
+}
+
+fn collective(name: &str, nth: u32, root: Option<u32>) -> CallFact {
+    let kind = CallKind::Collective {
+        object: 0,
+        nth,
+        nonblocking: false,
+        nth_of_kind: nth,
+        root,
+        operator: 0,
+        bytes: 0,
+    };
+    CallFact { number: nth, name: c_name(name), kind }
+}
+
+fn arrived(from: u32, tag: u32) -> PendingFact {
+    let word = MatchWord::new(0, from, tag);
+    let (kind, peer) = (PendingKind::Arrived, Some(Peer(from)));
+    PendingFact { kind, peer, word, mask: Mask::EXACT, bytes: 8 }
+}
+
+#[test]
+fn numbers_are_easy_to_read() {
+    assert_eq!([7, 999, 1000, 4_194_304].map(number), ["7", "999", "1,000", "4,194,304"]);
+    assert_eq!(
+        [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal).join(" "),
+        "1st 2nd 3rd 4th 11th 12th 13th 21st 112th"
+    );
+}
+
+#[test]
+fn a_message_with_another_tag_is_named() {
+    let mut receiver = rank(0, 2, vec![receive(Some(1), 8)]);
+    receiver.facts.answer.pending.push(arrived(1, 7));
+    let sender = rank(1, 2, vec![collective("MPI_Barrier", 1, None)]);
+    assert_eq!(
+        deadlock(&[receiver, sender]).0,
+        "deadlock: rank 0 waits in MPI_Recv from rank 1 (tag 8); a message from rank 1 (tag 7, 8 bytes) has arrived, \
+         and nothing receives it: is the tag wrong?"
+    );
+}
+
+#[test]
+fn a_circle_of_sends_is_followed() {
+    let ring: Vec<Seen> =
+        (0..3).map(|me| rank(me, 3, vec![send("MPI_Send", (me + 1) % 3, 1, 1 << 20)])).collect();
+    assert_eq!(
+        deadlock(&ring).0,
+        "deadlock: ranks 0-2 send in a circle, 0 -> 1 -> 2 -> 0, and none receives: each is in MPI_Send of 1,048,576 \
+         bytes (tag 1)"
+    );
+}
+
+#[test]
+fn whoever_is_missing_is_to_blame() {
+    let barrier = || collective("MPI_Barrier", 2, None);
+    let first = || collective("MPI_Barrier", 1, None);
+    let mut ranks: Vec<Seen> = (0..4).map(|me| rank(me, 4, vec![first(), barrier()])).collect();
+    ranks[2] = rank(2, 4, vec![first()]);
+    ranks[2].facts.waiting = 0;
+    ranks[2].facts.stage = Stage::Finalized;
+    assert_eq!(
+        deadlock(&ranks).0,
+        "deadlock: 3 of 4 ranks are in MPI_Barrier of MPI_COMM_WORLD (its 2nd collective call); rank 2 has left the job"
+    );
+}
+
+#[test]
+fn the_first_difference_is_told_and_no_other() {
+    let calls =
+        |root| vec![collective("MPI_Bcast", 1, Some(root)), collective("MPI_Barrier", 2, None)];
+    let mut ranks: Vec<Seen> = (0..3).map(|me| rank(me, 3, calls(0))).collect();
+    assert_eq!(disagreement(&ranks), None);
+    ranks[1] = rank(1, 3, calls(1));
+    ranks[2].facts.calls[1].name = c_name("MPI_Allreduce");
+    assert_eq!(
+        disagreement(&ranks).expect("they disagree").0,
+        "mistake: ranks disagree on the 1st collective call of MPI_COMM_WORLD: MPI_Bcast from root 0 at ranks 0 and 2, \
+         MPI_Bcast from root 1 at rank 1"
+    );
+}
+
+#[test]
+fn calls_of_an_object_that_had_the_number_before_are_not_compared() {
+    let mut ranks = [
+        rank(0, 2, vec![collective("MPI_Barrier", 1, None)]),
+        rank(1, 2, vec![collective("MPI_Allreduce", 1, None)]),
+    ];
+    assert!(disagreement(&ranks).is_some());
+    ranks[1].facts.objects[0].born = 2;
+    assert_eq!(disagreement(&ranks), None);
+}
+
+#[test]
+fn ranks_that_do_the_same_are_one_line() {
+    let mut ranks: Vec<Seen> =
+        (0..5).map(|me| rank(me, 5, vec![collective("MPI_Barrier", 1, None)])).collect();
+    ranks[3].facts.waiting = 0;
+    ranks[3].outside = Some(Outside::Computes);
+    let wait = std::time::Duration::from_secs(9);
+    let waits = "in MPI_Barrier of MPI_COMM_WORLD (its 1st collective call)";
+    let computes = "rank 3 computes, and has not called MPI since MPI_Barrier";
+    let line = format!("ranks 0-2 and 4 are {waits}");
+    assert_eq!(groups(&ranks), [line.clone(), computes.into()]);
+    assert_eq!(slow(&ranks, wait).0, format!("no progress for 9 s: {line}; {computes}"));
+}
