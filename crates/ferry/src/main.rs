@@ -89,6 +89,10 @@ fn main() -> ExitCode {
     if words.get(1).is_some_and(|word| word == "adopt") {
         return run::run_adopted(run::stays(&words[2..]));
     }
+    // Started by `ferry run --gdb` in the terminals that it opens.
+    if words.get(1).is_some_and(|word| word == run::TERMINAL_COMMAND) {
+        return run::run_terminal(&words[2..]);
+    }
     match Ferry::parse().command {
         Command::Run { arguments } => run::run(&arguments),
         Command::Bench(bench) => bench.run(),

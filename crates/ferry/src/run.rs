@@ -5,6 +5,7 @@
 //! | `options` | the command line, with the options of MPICH and Open MPI |
 //! | `plan`, `program` | what exactly to start |
 //! | `start` | starts one process for each rank |
+//! | `debugger`, `rank_command` | ranks under gdb, each in a terminal; a command line around each program |
 //! | `job` | the loop that runs until the last rank has ended |
 //! | `host_list`, `hosts` | several hosts: which ranks run where; starts a daemon on each, and listens to it |
 //! | `far`, `rail` | the addresses at which other hosts reach this one, and the rail between them |
@@ -16,6 +17,7 @@
 
 mod adopt;
 mod daemon;
+mod debugger;
 mod far;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
@@ -28,6 +30,7 @@ mod output;
 mod plan;
 mod program;
 mod rail;
+mod rank_command;
 mod reaper;
 mod report;
 mod services;
@@ -50,11 +53,12 @@ use crate::home::Home;
 use crate::out;
 pub(crate) use adopt::{run as run_adopted, stays};
 pub(crate) use daemon::run as run_daemon;
+pub(crate) use debugger::{TERMINAL_COMMAND, run_terminal};
 use far::{Far, NoFar};
 use hosts::HostsError;
 use input::Input;
 use job::{Course, FaultTolerance, Job, Launcher};
-use options::{Asked, BadOptions, Options};
+use options::{Asked, BadOptions, Options, Stdin};
 use output::Sink;
 use plan::{BadPlan, Plan};
 pub(crate) use rail::RailRequest;
@@ -185,20 +189,29 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let number = job_number();
+    let is_debugged_here = plan.is_debugged_here();
     let job = begin(Beginning {
         plan: &plan,
         number,
         mark: mark_of(number),
         out,
         err,
-        input: Input::new(options.stdin),
+        input: Input::new(if is_debugged_here { Stdin::None } else { options.stdin }),
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
         fault_tolerant: options.fault_tolerant,
         launcher: None,
         far: None,
     })?;
-    Ok(job.run())
+    let mut debugged = plan.parts.iter().filter(|part| part.debugged().next().is_some());
+    if let Some(debugger) = debugged.next().and_then(|part| part.debugger.as_ref()) {
+        eprintln!("ferry run: ranks under gdb wait {} for the command `run`", debugger.place());
+    }
+    let code = job.run();
+    if is_debugged_here {
+        sys::regain_foreground();
+    }
+    Ok(code)
 }
 
 /// What it takes to start the ranks of this host.

@@ -12,8 +12,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::debugger::RankSet;
 use super::host_list::{self, Host, HostListError};
 use super::rail::RailRequest;
+use super::rank_command::RankCommand;
 use super::wire::Wanted;
 use table::{Meaning, OptionRow, TABLE};
 
@@ -43,6 +45,10 @@ pub(super) struct Options {
     pub(super) rail: RailRequest,
     /// The job continues when ranks die.
     pub(super) fault_tolerant: bool,
+    /// The ranks that run under gdb.
+    pub(super) debugged: Option<RankSet>,
+    /// The command line around the program of each rank.
+    pub(super) rank_command: Option<RankCommand>,
     /// Options of other launchers that have no meaning here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -125,6 +131,12 @@ pub(super) enum BadOptions {
     },
     NoProgram,
     EmptyProgram,
+    /// `--gdb` was given a list without an equals sign.
+    SeparateRanks {
+        list: String,
+    },
+    /// Both `--gdb` and `--rank-command` were given.
+    TwoCommands,
 }
 
 impl fmt::Display for BadOptions {
@@ -151,6 +163,13 @@ impl fmt::Display for BadOptions {
             BadOptions::NoProgram => {
                 write!(f, "no program to run; for example: ferry run -n 4 ./program")
             }
+            BadOptions::SeparateRanks { list } => {
+                write!(f, "--gdb {list}: expected an equals sign before the ranks: --gdb={list}")
+            }
+            BadOptions::TwoCommands => write!(
+                f,
+                "--gdb and --rank-command both put a command around a rank's program: leave out one of them"
+            ),
             BadOptions::EmptyProgram => write!(f, "no program before or after ':'"),
         }
     }
@@ -174,12 +193,26 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
         // The program ends at a colon or at the end of the command line.
         if words.next().is_none() {
             options.settle_rail()?;
+            options.settle_command()?;
             return Ok(Asked::Run(Box::new(options)));
         }
     }
 }
 
 impl Options {
+    /// Checks the options that put a command around a rank's program.
+    fn settle_command(&self) -> Result<(), BadOptions> {
+        let Some(ranks) = &self.debugged else { return Ok(()) };
+        if self.rank_command.is_some() {
+            return Err(BadOptions::TwoCommands);
+        }
+        let first = self.programs.first().and_then(|program| program.words.first()?.to_str());
+        match first.filter(|word| *ranks == RankSet::All && RankSet::parse(word).is_some()) {
+            Some(word) => Err(BadOptions::SeparateRanks { list: word.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     /// Combines the options about the rail, which may contradict each other.
     fn settle_rail(&mut self) -> Result<(), BadOptions> {
         let unsealed = match &self.rail {
@@ -289,6 +322,8 @@ fn apply(
             }
             options.fault_tolerant = true;
         }
+        Meaning::Gdb => options.debugged = Some(values.ranks()?),
+        Meaning::RankCommand => options.rank_command = Some(values.rank_command()?),
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -415,6 +450,17 @@ impl Values<'_, '_> {
             "continue" => Ok(true),
             _ => Err(self.bad(value, "end or continue")),
         }
+    }
+
+    /// A list of ranks after an equals sign, or all.
+    fn ranks(&mut self) -> Result<RankSet, BadOptions> {
+        let Some(list) = self.value.take() else { return Ok(RankSet::All) };
+        RankSet::parse(&list).ok_or_else(|| self.bad(list, RankSet::WANTED))
+    }
+
+    fn rank_command(&mut self) -> Result<RankCommand, BadOptions> {
+        let line = self.take()?;
+        RankCommand::parse(&line).ok_or_else(|| self.bad(line, RankCommand::WANTED))
     }
 
     /// `LOW-HIGH`.

@@ -142,6 +142,60 @@ pub(super) fn set_apart(command: &mut Command, signals: &Signals) {
     unsafe { command.pre_exec(settle) };
 }
 
+/// Makes `command` lead a session of its own whose terminal is its standard input, and inherit the pipe `life`.
+pub(super) fn take_terminal(command: &mut Command, life: RawFd) {
+    let settle = move || {
+        // SAFETY: has no preconditions; a process that was just forked does not lead a group.
+        check(unsafe { libc::setsid() })?;
+        // If it is refused, the debugger works without Ctrl-C.
+        // SAFETY: passes a number; the standard input is open.
+        unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
+        // SAFETY: clears a flag of a descriptor that the launcher holds for us.
+        check(unsafe { libc::fcntl(life, libc::F_SETFD, 0) })?;
+        Ok(())
+    };
+    // SAFETY: by L5: `settle` makes only system calls.
+    unsafe { command.pre_exec(settle) };
+}
+
+/// Makes the process group of `command` that of the foreground of its standard input, a terminal.
+pub(super) fn take_foreground(command: &mut Command) {
+    // SAFETY: has no preconditions.
+    let settle = || set_foreground(unsafe { libc::getpid() });
+    // SAFETY: by L5: `set_foreground` makes only system calls.
+    unsafe { command.pre_exec(settle) };
+}
+
+/// Makes our process group that of the foreground of the standard input again. What is not a terminal stays as it is.
+pub(super) fn regain_foreground() {
+    // SAFETY: has no preconditions.
+    let _ = set_foreground(unsafe { libc::getpgrp() });
+}
+
+/// Sets the process group of the foreground of the standard input. A process of the background that does so would be
+/// stopped by SIGTTOU, which is therefore blocked here.
+fn set_foreground(group: Pid) -> Result<()> {
+    let (mut stop, mut before) = (empty_set(), empty_set());
+    // SAFETY: by L2, and `stop` is initialised.
+    unsafe { libc::sigaddset(&raw mut stop, libc::SIGTTOU) };
+    // SAFETY: by L2.
+    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const stop, &raw mut before) })?;
+    // SAFETY: passes numbers.
+    let set = check(unsafe { libc::tcsetpgrp(0, group) });
+    // SAFETY: by L2; a null pointer asks for nothing back.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    set.map(drop)
+}
+
+/// Gives up the terminal that controls this process, so that another session can have it. It stays open.
+pub(super) fn leave_terminal(terminal: BorrowedFd<'_>) -> Result<()> {
+    // The session that loses its terminal gets a hang-up.
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    // SAFETY: passes no pointer, and the descriptor is open.
+    check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) }).map(drop)
+}
+
 /// Makes orphans of our ranks our children, so that they can be found.
 pub(super) fn become_subreaper() -> Result<()> {
     let on: libc::c_ulong = 1;

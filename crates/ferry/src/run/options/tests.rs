@@ -161,6 +161,34 @@ fn mistakes_are_named_with_what_is_near() {
 }
 
 #[test]
+fn ranks_under_gdb_are_listed_after_an_equals_sign() {
+    assert_eq!(run("a").debugged, None);
+    assert_eq!(run("--gdb a").debugged, Some(RankSet::All));
+    assert_eq!(run("-gdb=0,2-4 -n 8 a").debugged, RankSet::parse("0,2-4"));
+    assert_eq!(wrong("--gdb=x a"), "--gdb x: expected a list of ranks such as 0,2-4");
+    let said = "--gdb 0,2: expected an equals sign before the ranks: --gdb=0,2";
+    assert_eq!(wrong("--gdb 0,2 a"), said);
+    assert_eq!(wrong("--gbd a"), "unknown option --gbd; did you mean --gdb?");
+}
+
+#[test]
+fn a_rank_command_has_a_place_for_the_program() {
+    let line = |command: &str| {
+        let words = ["--rank-command", command, "a"].map(OsString::from);
+        parse(&words)
+    };
+    let Ok(Asked::Run(options)) = line("valgrind -q %s") else { panic!("a command") };
+    assert_eq!(options.rank_command, RankCommand::parse("valgrind -q %s"));
+    for command in ["valgrind", "valgrind '%s", ""] {
+        let said = line(command).expect_err(command).to_string();
+        let wanted =
+            "expected a command line in which %s stands for the program, such as 'valgrind %s'";
+        assert_eq!(said, format!("--rank-command {command}: {wanted}"));
+    }
+    assert!(wrong("--gdb --rank-command=%s a").contains("leave out one of them"));
+}
+
+#[test]
 fn a_program_is_needed() {
     assert!(wrong("").contains("no program"));
     assert!(wrong("-n 4").contains("no program"));
