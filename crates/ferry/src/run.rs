@@ -55,10 +55,12 @@ pub(crate) use adopt::{run as run_adopted, stays};
 pub(crate) use daemon::run as run_daemon;
 pub(crate) use debugger::{TERMINAL_COMMAND, run_terminal};
 use far::{Far, NoFar};
+pub(crate) use host_list::{is_this_host, own_name};
 use hosts::HostsError;
 use input::Input;
 use job::{Course, FaultTolerance, Job, Launcher};
 use options::{Asked, BadOptions, Options, Stdin};
+pub(crate) use options::{DescribedOption, described};
 use output::Sink;
 use plan::{BadPlan, Plan};
 pub(crate) use rail::RailRequest;
@@ -66,18 +68,24 @@ use reaper::Reaper;
 use report::RankName;
 use services::Services;
 use start::{Coloured, NotStarted, Rank, Settings, Start, Who};
+pub(crate) use start::{FILES_OF_LAUNCHER, FILES_PER_RANK};
 use sys::Signals;
+pub(crate) use sys::{memory_file, try_single_copy};
 
-const HELP: &str = "\
-Starts the ranks of a job, on this machine or on several.
+/// What the command is for.
+pub(crate) const ABOUT: &str = "Starts the ranks of a job, on this machine or on several.";
 
-Usage: ferry run [options] program [arguments] [: [options] program [arguments]]...
+/// How it is called, after its name.
+pub(crate) const USAGE: &str = "[options] program [arguments] [: [options] program [arguments]]...";
+
+const HELP: &str = "
        mpiexec and mpirun are other names of ferry run
 
 Options, with defaults in parentheses:
 ";
 
-const MORE_HELP: &str = "
+/// What its help says after the options.
+pub(crate) const MORE_HELP: &str = "
 Every option may have one dash or two, and its value may follow a blank or an equals sign. The usual
 options of MPICH and Open MPI work; those without a meaning here are ignored, with a note. There may be
 more ranks than cores, and any user may start them, root included.
@@ -158,7 +166,11 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
             run_job(&options)
         }
         Asked::Help => {
-            out::line(format_args!("{HELP}{}{}", options::lines_of_help(), MORE_HELP.trim_end()));
+            out::line(format_args!(
+                "{ABOUT}\n\nUsage: ferry run {USAGE}{HELP}{}{}",
+                options::lines_of_help(),
+                MORE_HELP.trim_end()
+            ));
             Ok(0)
         }
         Asked::Version => {

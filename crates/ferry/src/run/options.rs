@@ -236,6 +236,29 @@ pub(super) fn lines_of_help() -> String {
     lines.map(|row| format!("  {:<26} {}\n", row.shown, row.help)).collect()
 }
 
+/// An option of `ferry run`, for its manual page and for completion.
+pub(crate) struct DescribedOption {
+    /// Without dashes.
+    pub(crate) names: &'static [&'static str],
+    /// The name of its value. `None` if it has none.
+    pub(crate) value: Option<&'static str>,
+    /// The value can be left out, and else follows an equals sign.
+    pub(crate) value_is_optional: bool,
+    pub(crate) help: &'static str,
+}
+
+/// The options of `ferry run` that its help shows.
+pub(crate) fn described() -> impl Iterator<Item = DescribedOption> {
+    TABLE.iter().filter(|row| !row.help.is_empty()).map(|row| {
+        // The last spelling has the value: `-n N, -np N`.
+        let shown = row.shown.rsplit(", ").next().unwrap_or_default();
+        let optional = shown.split_once("[=").map(|(_, value)| value.trim_end_matches(']'));
+        let value = optional.or(shown.split_once(' ').map(|(_, value)| value));
+        let value_is_optional = optional.is_some();
+        DescribedOption { names: row.names, value, value_is_optional, help: row.help }
+    })
+}
+
 /// Parses the options before one program. `--help` and `--version` end the parsing.
 fn parse_options(
     words: &mut Words<'_>,

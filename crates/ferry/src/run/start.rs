@@ -23,8 +23,8 @@ use super::report::RankName;
 use super::sys::{self, Child, Ending, Pid, Signals};
 
 /// Open files that the launcher needs for each rank, and for itself.
-const FILES_PER_RANK: u64 = 3;
-const FILES_OF_ITS_OWN: u64 = 24;
+pub(crate) const FILES_PER_RANK: u64 = 3;
+pub(crate) const FILES_OF_LAUNCHER: u64 = 24;
 
 /// Where the loader looks for libraries first.
 const LOADER_PATH: &str = "LD_LIBRARY_PATH";
@@ -163,7 +163,7 @@ impl Start<'_> {
     /// Checks the limit on open files before the first rank is started.
     pub(super) fn check(&self, plan: &Plan) -> Result<(), NotStarted> {
         let size = plan.size;
-        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(plan.ranks());
+        let needed = FILES_OF_LAUNCHER + FILES_PER_RANK * u64::from(plan.ranks());
         let limit = self.settings.files.rlim_max;
         if needed > limit { Err(NotStarted::Files { size, needed, limit }) } else { Ok(()) }
     }

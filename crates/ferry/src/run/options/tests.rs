@@ -207,6 +207,29 @@ fn no_name_is_in_two_rows() {
 }
 
 #[test]
+fn options_are_described_as_the_help_shows_them() {
+    let of =
+        |name: &str| described().find(|option| option.names.contains(&name)).expect("one of ours");
+    assert_eq!(of("n").value, Some("N"));
+    assert_eq!((of("gdb").value, of("gdb").value_is_optional), (Some("RANKS"), true));
+    assert_eq!(of("rail").value, Some("auto|udp|fabric[:PROVIDER]"));
+    assert!(!of("rail").value_is_optional && of("dry-run").value.is_none());
+    assert_eq!(of("help").value, None);
+    // An option that takes a word has a name for it.
+    for option in described() {
+        let takes =
+            !parse(&words(&format!("-{} a", option.names[0]))).is_ok_and(|asked| match asked {
+                Asked::Run(options) => {
+                    options.programs.iter().any(|program| program.words == words("a"))
+                }
+                Asked::Help | Asked::Version => true,
+            });
+        let needs = option.value.is_some() && !option.value_is_optional;
+        assert_eq!(takes, needs, "{:?}", option.names);
+    }
+}
+
+#[test]
 fn help_has_a_line_for_each_of_ours() {
     let help = lines_of_help();
     for name in ["-np", "--label", "--output", "--stdin", "--timeout", "--dry-run", "--wdir"] {
