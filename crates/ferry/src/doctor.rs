@@ -51,7 +51,7 @@ enum Health {
 
 /// What was found about one thing.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct HealthCheck {
     about: String,
     verdict: Health,
     found: String,
@@ -59,19 +59,19 @@ struct Finding {
     fix: Option<String>,
 }
 
-impl Finding {
-    fn ok(about: &str, found: impl Into<String>) -> Finding {
-        Finding { about: about.into(), verdict: Health::Ok, found: found.into(), fix: None }
+impl HealthCheck {
+    fn ok(about: &str, found: impl Into<String>) -> HealthCheck {
+        HealthCheck { about: about.into(), verdict: Health::Ok, found: found.into(), fix: None }
     }
 
-    fn warning(about: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    fn warning(about: &str, found: impl Into<String>, fix: impl Into<String>) -> HealthCheck {
         let fix = Some(fix.into());
-        Finding { about: about.into(), verdict: Health::Warning, found: found.into(), fix }
+        HealthCheck { about: about.into(), verdict: Health::Warning, found: found.into(), fix }
     }
 
-    fn problem(about: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    fn problem(about: &str, found: impl Into<String>, fix: impl Into<String>) -> HealthCheck {
         let fix = Some(fix.into());
-        Finding { about: about.into(), verdict: Health::Problem, found: found.into(), fix }
+        HealthCheck { about: about.into(), verdict: Health::Problem, found: found.into(), fix }
     }
 }
 
@@ -79,7 +79,7 @@ impl Finding {
 #[derive(Serialize)]
 struct Diagnosis {
     verdict: Health,
-    findings: Vec<Finding>,
+    findings: Vec<HealthCheck>,
 }
 
 impl Doctor {

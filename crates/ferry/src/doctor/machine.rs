@@ -6,12 +6,12 @@ use std::os::unix::fs::MetadataExt;
 
 use ferrywire_host::{cores, fabric};
 
-use super::Finding;
+use super::HealthCheck;
 use super::probe::{bytes, in_control_groups, limit, limited};
 use crate::home::Home;
 use crate::run::{self, FILES_OF_LAUNCHER, FILES_PER_RANK};
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(super) fn findings() -> Vec<HealthCheck> {
     let cores = cores::usable();
     vec![
         installation(),
@@ -26,17 +26,17 @@ pub(super) fn findings() -> Vec<Finding> {
     ]
 }
 
-fn installation() -> Finding {
+fn installation() -> HealthCheck {
     let about = "installation";
     let home = match Home::find() {
         Ok(home) => home,
-        Err(why) => return Finding::problem(about, why.to_string(), "install Ferrywire again"),
+        Err(why) => return HealthCheck::problem(about, why.to_string(), "install Ferrywire again"),
     };
     let command = home.command.display();
     let version = env!("CARGO_PKG_VERSION");
     match home.library().and_then(|_| home.check_header()) {
-        Ok(()) => Finding::ok(about, format!("Ferrywire {version}, {command}")),
-        Err(why) => Finding::problem(
+        Ok(()) => HealthCheck::ok(about, format!("Ferrywire {version}, {command}")),
+        Err(why) => HealthCheck::problem(
             about,
             format!("Ferrywire {version}, {command}: programs in C and Python have no library"),
             why.to_string(),
@@ -44,7 +44,7 @@ fn installation() -> Finding {
     }
 }
 
-fn usable_cores(usable: u32) -> Finding {
+fn usable_cores(usable: u32) -> HealthCheck {
     let about = "cores";
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let online = count_listed(&online).map_or(String::new(), |count| format!(" of {count}"));
@@ -60,7 +60,7 @@ fn usable_cores(usable: u32) -> Finding {
         (period > 0).then(|| quota * 100 / period)
     };
     match quota.iter().filter_map(percent).min() {
-        Some(percent) if percent < 100 * u64::from(affinity) => Finding::warning(
+        Some(percent) if percent < 100 * u64::from(affinity) => HealthCheck::warning(
             about,
             format!(
                 "{usable} usable{online}: the control group allows {}.{:02} of {affinity} cores; more ranks than that are \
@@ -72,7 +72,7 @@ fn usable_cores(usable: u32) -> Finding {
                 "start at most {usable} ranks that compute, or raise the quota of the container"
             ),
         ),
-        _ => Finding::ok(
+        _ => HealthCheck::ok(
             about,
             format!(
                 "{usable} usable{online}, no quota; where ranks outnumber them, waiting ranks sleep"
@@ -91,7 +91,7 @@ fn count_listed(list: &str) -> Option<u32> {
     list.trim().split(',').map(count).sum()
 }
 
-fn shared_memory() -> Finding {
+fn shared_memory() -> HealthCheck {
     let about = "shared memory";
     let tried = run::memory_file().and_then(|file| {
         use std::os::unix::fs::FileExt;
@@ -99,8 +99,8 @@ fn shared_memory() -> Finding {
         file.write_all_at(&[1], TRIED_BYTES - 1)
     });
     match tried {
-        Ok(()) => Finding::ok(about, "memfd works; /dev/shm is not needed, whatever its size"),
-        Err(error) => Finding::problem(
+        Ok(()) => HealthCheck::ok(about, "memfd works; /dev/shm is not needed, whatever its size"),
+        Err(error) => HealthCheck::problem(
             about,
             format!("memfd does not work: {error}; ranks of one host cannot share memory"),
             "permit the system call memfd_create in the seccomp profile of the container",
@@ -108,7 +108,7 @@ fn shared_memory() -> Finding {
     }
 }
 
-fn memory() -> Finding {
+fn memory() -> HealthCheck {
     let about = "memory";
     let number = |text: &String| text.parse::<u64>().ok().filter(|bytes| *bytes < UNLIMITED_BYTES);
     let (most, now) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
@@ -138,18 +138,18 @@ fn memory() -> Finding {
     }
     if space.is_some_and(|space| space < SPACE_BYTES_MIN) {
         let fix = format!("run ulimit -v unlimited, or leave at least {}", bytes(SPACE_BYTES_MIN));
-        return Finding::warning(about, said, fix);
+        return HealthCheck::warning(about, said, fix);
     }
     match left {
-        ..FREE_BYTES_LOW => Finding::problem(about, said, "give the container more memory"),
+        ..FREE_BYTES_LOW => HealthCheck::problem(about, said, "give the container more memory"),
         FREE_BYTES_LOW..FREE_BYTES_MIN => {
-            Finding::warning(about, said, "give the container more memory, or start few ranks")
+            HealthCheck::warning(about, said, "give the container more memory, or start few ranks")
         }
-        _ => Finding::ok(about, said),
+        _ => HealthCheck::ok(about, said),
     }
 }
 
-fn single_copy() -> Finding {
+fn single_copy() -> HealthCheck {
     let about = "single copy";
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let scope = scope.map_or("there is no ptrace scope".into(), |text| {
@@ -157,7 +157,7 @@ fn single_copy() -> Finding {
     });
     let Err(error) = run::try_single_copy() else {
         let found = format!("a process has read the memory of another (process_vm_readv); {scope}");
-        return Finding::ok(about, found);
+        return HealthCheck::ok(about, found);
     };
     let found = format!(
         "a process cannot read the memory of another (process_vm_readv: {error}); {scope}; long messages on one host take \
@@ -170,10 +170,10 @@ fn single_copy() -> Finding {
         }
         _ => "permit the system call process_vm_readv; or leave it: only speed is lost",
     };
-    Finding::warning(about, found, fix)
+    HealthCheck::warning(about, found, fix)
 }
 
-fn open_files(cores: u64) -> Finding {
+fn open_files(cores: u64) -> HealthCheck {
     let about = "open files";
     let (soft, hard) = limit("Max open files");
     let ranks = hard.map(|hard| hard.saturating_sub(FILES_OF_LAUNCHER) / FILES_PER_RANK);
@@ -185,13 +185,13 @@ fn open_files(cores: u64) -> Finding {
     );
     let fix = "raise the hard limit (ulimit -Hn), for example in /etc/security/limits.conf";
     match ranks {
-        Some(ranks) if ranks < cores => Finding::problem(about, found, fix),
-        Some(ranks) if ranks < 4 * cores => Finding::warning(about, found, fix),
-        _ => Finding::ok(about, found),
+        Some(ranks) if ranks < cores => HealthCheck::problem(about, found, fix),
+        Some(ranks) if ranks < 4 * cores => HealthCheck::warning(about, found, fix),
+        _ => HealthCheck::ok(about, found),
     }
 }
 
-fn processes(cores: u64) -> Finding {
+fn processes(cores: u64) -> HealthCheck {
     let about = "processes";
     let (soft, _) = limit("Max processes");
     let user = fs::metadata("/proc/self").map(|facts| facts.uid()).unwrap_or(0);
@@ -216,11 +216,11 @@ fn processes(cores: u64) -> Finding {
     // A rank has up to two threads of ours, and those of its program.
     let fix = "raise ulimit -u, or pids.max of the container";
     if left < 4 + 2 * cores {
-        Finding::problem(about, found, fix)
+        HealthCheck::problem(about, found, fix)
     } else if left < 16 + 8 * cores {
-        Finding::warning(about, found, fix)
+        HealthCheck::warning(about, found, fix)
     } else {
-        Finding::ok(about, found)
+        HealthCheck::ok(about, found)
     }
 }
 
@@ -239,29 +239,32 @@ fn threads_of(user: u32) -> u64 {
     entries.filter_map(threads).sum()
 }
 
-fn core_files() -> Finding {
+fn core_files() -> HealthCheck {
     let (soft, _) = limit("Max core file size");
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let found = match soft {
         Some(0) => "off: a rank that crashes leaves none; ulimit -c unlimited turns them on".into(),
         _ => format!("on ({}), kept as the pattern says: {}", limited(soft), pattern.trim()),
     };
-    Finding::ok("core files", found)
+    HealthCheck::ok("core files", found)
 }
 
-fn locked_memory() -> Finding {
+fn locked_memory() -> HealthCheck {
     let about = "locked memory";
     let (soft, _) = limit("Max locked memory");
     let said = soft.map_or("unlimited".into(), bytes);
     match soft {
-        Some(_) if fabric::has_hardware() => Finding::warning(
+        Some(_) if fabric::has_hardware() => HealthCheck::warning(
             about,
             format!(
                 "{said} (ulimit -l), and this machine has messaging hardware, which needs more"
             ),
             "raise the limit (ulimit -l unlimited) for jobs with --trust-fabric",
         ),
-        _ => Finding::ok(about, format!("{said} (ulimit -l); only messaging hardware needs much")),
+        _ => HealthCheck::ok(
+            about,
+            format!("{said} (ulimit -l); only messaging hardware needs much"),
+        ),
     }
 }
 

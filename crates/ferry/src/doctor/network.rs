@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use ferrywire_host::fabric;
 use ferrywire_host::net::host_address::{self, InterfaceAddress};
 
-use super::Finding;
+use super::HealthCheck;
 use super::probe::{in_path, output_of};
 use crate::info::{Fabric, Udp};
 use crate::run;
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(super) fn findings() -> Vec<HealthCheck> {
     vec![own_name(), datagrams(), libfabric(), ssh()]
 }
 
-fn own_name() -> Finding {
+fn own_name() -> HealthCheck {
     let about = "host name";
     let name = run::own_name();
     let begun = Instant::now();
@@ -41,18 +41,18 @@ fn own_name() -> Finding {
             found.dedup();
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();
             let ms = begun.elapsed().as_millis();
-            Finding::ok(
+            HealthCheck::ok(
                 about,
                 format!("{name} is {}, found in {ms} ms; {needless}", found.join(", ")),
             )
         }
-        Ok(Ok(_)) => Finding::warning(about, format!("{name} has no address; {needless}"), fix),
+        Ok(Ok(_)) => HealthCheck::warning(about, format!("{name} has no address; {needless}"), fix),
         Ok(Err(why)) => {
-            Finding::warning(about, format!("{name} is not resolved: {why}; {needless}"), fix)
+            HealthCheck::warning(about, format!("{name} is not resolved: {why}; {needless}"), fix)
         }
         Err(_) => {
             let seconds = RESOLVE_MAX.as_secs();
-            Finding::warning(
+            HealthCheck::warning(
                 about,
                 format!("{name} is not resolved within {seconds} s; {needless}"),
                 format!("{fix}, or repair the name servers in /etc/resolv.conf"),
@@ -61,11 +61,11 @@ fn own_name() -> Finding {
     }
 }
 
-fn datagrams() -> Finding {
+fn datagrams() -> HealthCheck {
     let about = "udp";
     let udp = Udp::look();
     if let Some(why) = udp.why {
-        return Finding::problem(
+        return HealthCheck::problem(
             about,
             format!("cannot open sockets: {why}; ranks of several hosts cannot communicate"),
             "permit UDP sockets in the seccomp profile of the container",
@@ -76,7 +76,7 @@ fn datagrams() -> Finding {
     let older = usual.iter().any(|one| one.address.is_ipv4());
     let usual: Vec<_> = usual.into_iter().filter(|one| one.address.is_ipv4() == older).collect();
     if usual.iter().all(|one| one.address.is_loopback()) {
-        return Finding::warning(
+        return HealthCheck::warning(
             about,
             "this host has no address but loopback: a job on one host needs none, and other hosts cannot reach it",
             "connect a network, if jobs are to run on several hosts",
@@ -97,10 +97,10 @@ fn datagrams() -> Finding {
     let said = said.join("; ");
     if failed {
         let fix = "allow UDP from this host to itself in the firewall, or name a good interface with --iface";
-        return Finding::problem(about, said, fix);
+        return HealthCheck::problem(about, said, fix);
     }
     let joins = if udp.joins { "in batches (GRO)" } else { "one by one (no GRO)" };
-    Finding::ok(about, format!("{said}; datagrams arrive {joins}"))
+    HealthCheck::ok(about, format!("{said}; datagrams arrive {joins}"))
 }
 
 /// Sends a datagram to this address, from another socket of it. Returns the port that it arrived at.
@@ -125,25 +125,25 @@ fn reach(one: &InterfaceAddress) -> io::Result<u16> {
     }
 }
 
-fn libfabric() -> Finding {
+fn libfabric() -> HealthCheck {
     let about = "libfabric";
     let fabric = Fabric::of(fabric::providers());
     let Some(version) = &fabric.version else {
         let why = fabric.why.unwrap_or_default();
-        return Finding::ok(about, format!("{why}; not needed: hosts communicate by UDP"));
+        return HealthCheck::ok(about, format!("{why}; not needed: hosts communicate by UDP"));
     };
     let list = |names: &[String]| match names {
         [] => "none".to_owned(),
         names => names.join(", "),
     };
     let (providers, hardware) = (list(&fabric.providers), list(&fabric.hardware));
-    Finding::ok(about, format!("{version}; providers: {providers}; for hardware: {hardware}"))
+    HealthCheck::ok(about, format!("{version}; providers: {providers}; for hardware: {hardware}"))
 }
 
-fn ssh() -> Finding {
+fn ssh() -> HealthCheck {
     let about = "ssh";
     let Some(path) = in_path("ssh").into_iter().next() else {
-        return Finding::warning(
+        return HealthCheck::warning(
             about,
             "there is no ssh in PATH; jobs on one host do not need it",
             "install it for jobs on several hosts, or name another command with --rsh",
@@ -151,11 +151,14 @@ fn ssh() -> Finding {
     };
     let version = output_of(Command::new(&path).arg("-V"), LOCAL_MAX);
     let version = version.map_or_else(|why| why, |output| output.first_line().to_owned());
-    Finding::ok(about, format!("{}, {version}; only jobs on several hosts need it", path.display()))
+    HealthCheck::ok(
+        about,
+        format!("{}, {version}; only jobs on several hosts need it", path.display()),
+    )
 }
 
 /// Whether each host can be reached, and has the same version. All are asked at the same time.
-pub(super) fn of_hosts(hosts: &[String], rsh: &str) -> Vec<Finding> {
+pub(super) fn of_hosts(hosts: &[String], rsh: &str) -> Vec<HealthCheck> {
     let ask = |host: &String| {
         let (host, rsh) = (host.clone(), rsh.to_owned());
         thread::spawn(move || of_host(&host, &rsh))
@@ -164,16 +167,16 @@ pub(super) fn of_hosts(hosts: &[String], rsh: &str) -> Vec<Finding> {
     asked.into_iter().map(|thread| thread.join().expect("no check panics")).collect()
 }
 
-fn of_host(host: &str, rsh: &str) -> Finding {
+fn of_host(host: &str, rsh: &str) -> HealthCheck {
     if run::is_this_host(host) {
-        return Finding::ok(
+        return HealthCheck::ok(
             host,
             format!("is this machine: {rsh} is not needed to start ranks here"),
         );
     }
     if host.is_empty() || host.starts_with('-') {
         let fix = "write ferry doctor HOST..., as in ferry run --hosts";
-        return Finding::problem("hosts", format!("'{host}' is not the name of a host"), fix);
+        return HealthCheck::problem("hosts", format!("'{host}' is not the name of a host"), fix);
     }
     let mut words: Vec<OsString> = rsh.split_whitespace().map(OsString::from).collect();
     let name = words.first().map(Path::new).and_then(Path::file_name);
@@ -183,7 +186,7 @@ fn of_host(host: &str, rsh: &str) -> Finding {
     }
     words.push(host.into());
     let Some((program, before)) = words.split_first() else {
-        return Finding::problem(host, "--rsh names no command", "write --rsh ssh");
+        return HealthCheck::problem(host, "--rsh names no command", "write --rsh ssh");
     };
     let on_host = |command: &[OsString]| {
         output_of(Command::new(program).args(before).args(command), HOST_MAX)
@@ -194,16 +197,20 @@ fn of_host(host: &str, rsh: &str) -> Finding {
     };
     let by_hand = format!("run {} by hand until it works without a question", shown("true"));
     let reached = match on_host(&["true".into()]) {
-        Err(why) => return Finding::problem(host, format!("{} {why}", shown("true")), by_hand),
+        Err(why) => return HealthCheck::problem(host, format!("{} {why}", shown("true")), by_hand),
         Ok(output) if output.code != Some(0) => {
             let ended =
                 output.code.map_or("was killed".into(), |code| format!("ended with {code}"));
             let said = output.first_line();
-            return Finding::problem(host, format!("{} {ended}: {said}", shown("true")), by_hand);
+            return HealthCheck::problem(
+                host,
+                format!("{} {ended}: {said}", shown("true")),
+                by_hand,
+            );
         }
         Ok(output) if !output.out.is_empty() => {
             let said = output.first_line();
-            return Finding::problem(
+            return HealthCheck::problem(
                 host,
                 format!("{} prints something: {said}", shown("true")),
                 "print nothing in login scripts unless the shell is interactive",
@@ -216,19 +223,21 @@ fn of_host(host: &str, rsh: &str) -> Finding {
     match on_host(&[own.clone().into_os_string(), "--version".into()]) {
         Err(why) => {
             let command = shown(&format!("{} --version", own.display()));
-            Finding::problem(host, format!("{reached}, but {command} {why}"), fix)
+            HealthCheck::problem(host, format!("{reached}, but {command} {why}"), fix)
         }
         Ok(output) if output.code != Some(0) => {
             let said = output.first_line();
-            Finding::problem(
+            HealthCheck::problem(
                 host,
                 format!("{reached}, but it has no {}: {said}", own.display()),
                 fix,
             )
         }
         Ok(output) => match output.out.trim() {
-            OWN_WORDS => Finding::ok(host, format!("{reached}; it has {OWN_WORDS}, as this host")),
-            theirs => Finding::problem(
+            OWN_WORDS => {
+                HealthCheck::ok(host, format!("{reached}; it has {OWN_WORDS}, as this host"))
+            }
+            theirs => HealthCheck::problem(
                 host,
                 format!("{reached}; it has {theirs}, and this host {OWN_WORDS}"),
                 fix,

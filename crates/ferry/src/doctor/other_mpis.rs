@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::Finding;
+use super::HealthCheck;
 use super::probe::{in_path, output_of};
 use crate::home::Home;
 use crate::loader::{self, Cache, Family};
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(super) fn findings() -> Vec<HealthCheck> {
     let home = Home::find().ok();
     vec![commands(home.as_ref()), library_path(home.as_ref()), standard_folders(home.as_ref())]
 }
@@ -22,7 +22,7 @@ struct MpiCommand {
     maker: String,
 }
 
-fn commands(home: Option<&Home>) -> Finding {
+fn commands(home: Option<&Home>) -> HealthCheck {
     let about = "mpicc, mpiexec";
     let first = |name| MpiCommand::first(name, home);
     let found: Vec<MpiCommand> = NAMES.iter().filter_map(|name| first(name)).collect();
@@ -30,7 +30,7 @@ fn commands(home: Option<&Home>) -> Finding {
     let own = own.display();
     if found.is_empty() {
         let found = format!("neither is in PATH; {own} cc and {own} run do the same");
-        return Finding::ok(about, found);
+        return HealthCheck::ok(about, found);
     }
     let said: Vec<String> = found
         .iter()
@@ -45,7 +45,7 @@ fn commands(home: Option<&Home>) -> Finding {
     let clash = compilers.iter().any(|one| launchers.iter().any(|other| one != other));
     let all_ours = found.iter().all(|one| one.maker == OURS);
     if clash {
-        Finding::problem(
+        HealthCheck::problem(
             about,
             format!(
                 "{said}; programs that one MPI compiles do not run under the launcher of another"
@@ -53,9 +53,9 @@ fn commands(home: Option<&Home>) -> Finding {
             "put the folder bin of one MPI first in PATH, for example that of Ferrywire",
         )
     } else if all_ours {
-        Finding::ok(about, said)
+        HealthCheck::ok(about, said)
     } else {
-        Finding::warning(
+        HealthCheck::warning(
             about,
             format!(
                 "{said}; what this mpicc compiles does not run on Ferrywire, unless it is for the standard ABI"
@@ -119,12 +119,12 @@ fn is_own(path: &Path, home: Option<&Home>) -> bool {
     own.and_then(|own| real(&own)).is_some_and(|own| Some(own) == real(path))
 }
 
-fn library_path(home: Option<&Home>) -> Finding {
+fn library_path(home: Option<&Home>) -> HealthCheck {
     let about = "library path";
     let value = std::env::var_os("LD_LIBRARY_PATH");
     let folders = loader::library_path(value.as_deref());
     if folders.is_empty() {
-        return Finding::ok(about, "LD_LIBRARY_PATH is not set");
+        return HealthCheck::ok(about, "LD_LIBRARY_PATH is not set");
     }
     let found: Vec<_> = folders.iter().flat_map(|folder| libraries_in(folder)).collect();
     // Only a library of the same name takes the place of ours.
@@ -135,7 +135,7 @@ fn library_path(home: Option<&Home>) -> Finding {
         said => format!("LD_LIBRARY_PATH has {said}"),
     };
     match rival {
-        Some((name, path)) => Finding::warning(
+        Some((name, path)) => HealthCheck::warning(
             about,
             format!(
                 "{said}; a program that is started without ferry run or mpiexec loads that {name}"
@@ -145,11 +145,11 @@ fn library_path(home: Option<&Home>) -> Finding {
                 path.parent().unwrap_or(path).display()
             ),
         ),
-        None => Finding::ok(about, said),
+        None => HealthCheck::ok(about, said),
     }
 }
 
-fn standard_folders(home: Option<&Home>) -> Finding {
+fn standard_folders(home: Option<&Home>) -> HealthCheck {
     let about = "libraries";
     let cache = Cache::read();
     let is_mpi = |name: &str| name.starts_with("libmpi") && Family::of(name).is_some();
@@ -168,7 +168,7 @@ fn standard_folders(home: Option<&Home>) -> Finding {
         said if said.is_empty() => "no MPI is where the loader looks by itself".to_owned(),
         said => format!("the loader finds {said}; ferry info FILE says what a program loads"),
     };
-    Finding::ok(about, said)
+    HealthCheck::ok(about, said)
 }
 
 /// The libraries in words.

@@ -543,20 +543,30 @@ fn nearest(name: &str) -> Option<&'static str> {
     enough.then(|| table::spelled(close.1))
 }
 
-/// The edit distance between two words: how many letters to add, drop or change.
+/// The edit distance between two words: how many letters to add, drop, change, or swap with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, against) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *against);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+    let [one, other] = [one, other].map(|word| word.chars().collect::<Vec<char>>());
+    // Row by row: the distances between the first letters of both. A swap needs the row before the last.
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for at in 1..=one.len() {
+        let mut row = vec![at];
+        for column in 1..=other.len() {
+            let differs = one[at - 1] != other[column - 1];
+            let changed = last[column - 1] + usize::from(differs);
+            let mut least = changed.min(last[column] + 1).min(row[column - 1] + 1);
+            if at > 1
+                && column > 1
+                && one[at - 1] == other[column - 2]
+                && one[at - 2] == other[column - 1]
+            {
+                least = least.min(before[column - 2] + 1);
+            }
+            row.push(least);
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[other.len()]
+    last[other.len()]
 }
 
 #[cfg(test)]
