@@ -51,7 +51,7 @@ fn a_command_is_put_around_each_rank() {
     let ended = run(&folder, &[&far[..], &["sh", "-c", "echo $R"]].concat());
     assert_eq!(ended.out.len(), "0\n1\n".len(), "{}{}", ended.out, ended.err);
     let ended = run(&folder, &["--dry-run", "--rank-command", "env A='b c' %s", "true"]);
-    assert!(ended.out.contains("\n  as env 'A=b c' '%s'\n"), "{}", ended.out);
+    assert!(ended.out.contains("\n  as env 'A=b c' %s\n"), "{}", ended.out);
 }
 
 #[test]
@@ -94,6 +94,14 @@ fn mistakes_are_explained() {
     );
     let ended = run(&folder, &["--gdb", "-n", "1", "true"]);
     assert!(ended.err.contains("start the job in a terminal"), "{}", ended.err);
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + TIMEOUT;
+    while !holds() {
+        assert!(Instant::now() < until, "never: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Whether a program is installed, and says "not tested" if not.
@@ -192,7 +200,53 @@ fn inside_tmux_each_rank_has_gdb_in_a_window() {
     tmux.keys("1", "y");
     tmux.keys("1", "shell kill -KILL $PPID");
     tmux.shows("0", "code 137");
-    assert_eq!(tmux.windows(), [""; 0]);
+    eventually("the windows close", || tmux.windows().is_empty());
+}
+
+/// A stand-in for xterm: it runs its command in a pseudo-terminal, in which somebody types `quit` again and again.
+#[test]
+fn with_a_display_each_rank_has_gdb_in_an_xterm() {
+    if !is_there("gdb") || !is_there("script") {
+        return;
+    }
+    let folder = Folder::new("gdb-xterm");
+    let xterm = folder.join("xterm");
+    let script = format!(
+        "#!/bin/sh\ntitle=$2; shift 5\nwhile sleep 0.1; do echo quit; done |\nscript -qec \"$*\" '{}'/\"$title\"\n",
+        folder.0.display()
+    );
+    let written = Command::new("sh")
+        .args(["-c", "printf %s \"$1\" >\"$2\" && chmod +x \"$2\"", "sh", &script])
+        .arg(&xterm)
+        .status();
+    assert!(written.is_ok_and(|status| status.success()));
+    let mut command = Command::new(FERRY);
+    command.args(["run", "-n", "2", "--gdb", "sleep", "1000"]).env_remove("TMUX");
+    let path = std::env::var("PATH").expect("a path");
+    command.env("DISPLAY", ":0").env("PATH", format!("{}:{path}", folder.0.display()));
+    let ended = finish(command, &folder);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    assert!(ended.err.contains("wait in xterm windows"), "{}", ended.err);
+    for rank in ["rank 0", "rank 1"] {
+        let shows =
+            || fs::read_to_string(folder.join(rank)).is_ok_and(|text| text.contains("(gdb)"));
+        eventually(rank, shows);
+    }
+
+    // One that fails is an error with its words.
+    let failing = "#!/bin/sh\necho \"cannot open display $DISPLAY\" >&2; exit 1\n";
+    let written = Command::new("sh")
+        .args(["-c", "printf %s \"$1\" >\"$2\"", "sh", failing])
+        .arg(&xterm)
+        .status();
+    assert!(written.is_ok_and(|status| status.success()));
+    let mut command = Command::new(FERRY);
+    command.args(["run", "-n", "2", "--gdb", "sleep", "1000"]).env_remove("TMUX");
+    command.env("DISPLAY", ":0").env("PATH", format!("{}:{path}", folder.0.display()));
+    let ended = finish(command, &folder);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    assert!(ended.err.contains("cannot open a terminal for rank 0: `"), "{}", ended.err);
+    assert!(ended.err.contains("failed (exit status: 1): cannot open display :0"), "{}", ended.err);
 }
 
 #[test]

@@ -114,8 +114,11 @@ fn memory() -> HealthCheck {
     let (most, now) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
     let most = in_control_groups("memory", "memory.max", most);
     let now = in_control_groups("memory", "memory.current", now);
-    // Both lists go from the own group upward, but the top may have only one of the files.
-    let group = most.iter().zip(&now).filter_map(|(most, now)| Some((number(most)?, number(now)?)));
+    // All lists go from the own group upward; only the top may lack some of the files.
+    let cached = in_control_groups("memory", "memory.stat", "memory.stat");
+    let group = most.iter().zip(&now).zip(&cached).filter_map(|((most, now), cached)| {
+        Some((number(most)?, number(now)?.saturating_sub(cached_bytes(cached))))
+    });
     let group = group.min_by_key(|(most, now)| most.saturating_sub(*now));
     let (space, _) = limit("Max address space");
     let free = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
@@ -147,6 +150,17 @@ fn memory() -> HealthCheck {
         }
         _ => HealthCheck::ok(about, said),
     }
+}
+
+/// What the kernel takes from the cache of files when a control group needs memory, from its `memory.stat`.
+fn cached_bytes(stat: &str) -> u64 {
+    let of = |name: &str| {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(known, _)| *known == name).and_then(|(_, bytes)| bytes.trim().parse().ok())
+    };
+    // Version 1 counts the groups below under names of their own.
+    let both = |name: &str| of(&format!("total_{name}")).or(of(name)).unwrap_or(0u64);
+    both("inactive_file") + both("active_file")
 }
 
 fn single_copy() -> HealthCheck {
@@ -286,5 +300,14 @@ mod tests {
         assert_eq!(count_listed("0-3,8\n"), Some(5));
         assert_eq!(count_listed("0"), Some(1));
         assert_eq!(count_listed(""), None);
+    }
+
+    #[test]
+    fn the_cache_of_files_is_not_counted_as_used() {
+        let two = "anon 4096\nfile 900\ninactive_file 500\nactive_file 300\n";
+        assert_eq!(cached_bytes(two), 800);
+        let one = "inactive_file 5\nactive_file 3\ntotal_inactive_file 50\ntotal_active_file 30";
+        assert_eq!(cached_bytes(one), 80);
+        assert_eq!(cached_bytes(""), 0);
     }
 }

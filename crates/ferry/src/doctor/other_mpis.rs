@@ -32,11 +32,14 @@ fn commands(home: Option<&Home>) -> HealthCheck {
         let found = format!("neither is in PATH; {own} cc and {own} run do the same");
         return HealthCheck::ok(about, found);
     }
-    let said: Vec<String> = found
-        .iter()
-        .map(|one| format!("{} is {} ({})", one.name, one.maker, one.path.display()))
-        .collect();
-    let said = said.join("; ");
+    let said = told_commands(&found);
+    let bin = home.map(|home| home.command.with_file_name("mpicc")).filter(|mpicc| mpicc.exists());
+    let ours_first = match bin.as_deref().and_then(Path::parent) {
+        Some(bin) => format!("put {} first in PATH", bin.display()),
+        None => {
+            "run ferry install, and put the folder bin of the installation first in PATH".into()
+        }
+    };
     let makers = |names: &[&str]| -> Vec<&str> {
         let named = found.iter().filter(|one| names.contains(&one.name));
         named.map(|one| one.maker.as_str()).collect()
@@ -50,7 +53,7 @@ fn commands(home: Option<&Home>) -> HealthCheck {
             format!(
                 "{said}; programs that one MPI compiles do not run under the launcher of another"
             ),
-            "put the folder bin of one MPI first in PATH, for example that of Ferrywire",
+            format!("{ours_first}, or the folder of another MPI with all of its commands"),
         )
     } else if all_ours {
         HealthCheck::ok(about, said)
@@ -60,9 +63,24 @@ fn commands(home: Option<&Home>) -> HealthCheck {
             format!(
                 "{said}; what this mpicc compiles does not run on Ferrywire, unless it is for the standard ABI"
             ),
-            format!("put the folder bin of Ferrywire first in PATH, or use {own} cc and {own} run"),
+            format!("{ours_first}, or use {own} cc and {own} run"),
         )
     }
+}
+
+/// The commands in words: together if they are of one MPI and in one folder.
+fn told_commands(found: &[MpiCommand]) -> String {
+    let place = |one: &MpiCommand| (one.maker.clone(), one.path.parent().map(Path::to_path_buf));
+    let first = found.first().map(place);
+    if let Some((maker, Some(folder))) = first.clone()
+        && found.iter().all(|one| Some(place(one)) == first)
+    {
+        let names: Vec<&str> = found.iter().map(|one| one.name).collect();
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        return format!("{} {verb} {maker}, in {}", names.join(", "), folder.display());
+    }
+    let each = |one: &MpiCommand| format!("{} is {} ({})", one.name, one.maker, one.path.display());
+    found.iter().map(each).collect::<Vec<_>>().join("; ")
 }
 
 impl MpiCommand {

@@ -48,7 +48,9 @@ impl RankCommand {
 
     /// The command line as text, for `--dry-run`.
     pub(super) fn text(&self) -> String {
-        shlex::try_join(self.words.iter().map(String::as_str)).unwrap_or_default()
+        let line = shlex::try_join(self.words.iter().map(String::as_str)).unwrap_or_default();
+        // A shell would take it as it is.
+        line.replace("'%s'", PROGRAM)
     }
 }
 
