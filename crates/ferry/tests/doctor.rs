@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ended, FERRY, Folder, finish, forbid, limit};
+use common::{Ended, FERRY, Folder, become_user, finish, forbid, is_root, limit};
 use serde_json::Value;
 
 /// A machine on which `PATH` has only what the test puts there.
@@ -169,6 +169,46 @@ fn limits_that_are_too_low_are_told_with_numbers() {
     assert!(memory.found.ends_with("; ulimit -v is 900 MiB"), "{memory:?}");
     let (core, _) = machine.finding(limited(libc::RLIMIT_CORE, 0), "core files");
     assert!(core.verdict == "ok" && core.found.starts_with("off"), "{core:?}");
+}
+
+/// Where no process can be started, the checks that need one say so.
+#[test]
+fn a_machine_without_processes_is_examined_too() {
+    if !is_root() {
+        println!("not tested: no processes: this takes root, to become another user");
+        return;
+    }
+    let machine = Machine::new("doctor-processes");
+    let mut command = machine.doctor(&["--json"]);
+    let settle = || become_user(SOMEBODY).and_then(|()| limit(libc::RLIMIT_NPROC, 1));
+    // SAFETY: by D1: `settle` makes only system calls.
+    unsafe { command.pre_exec(settle) };
+    let (processes, code) = machine.finding(command, "processes");
+    assert_eq!((processes.verdict.as_str(), code), ("problem", Some(1)), "{processes:?}");
+    assert!(processes.found.starts_with("1 (ulimit -u), 1 used by this user; "), "{processes:?}");
+}
+
+/// A user number that no account has.
+const SOMEBODY: u32 = 61_235;
+
+/// Programs in Rust need no library, and those who build only them need no installation.
+#[test]
+fn a_missing_library_is_a_warning_until_it_is_installed() {
+    let machine = Machine::new("doctor-installation");
+    let (installation, code) = machine.about(&[], "installation");
+    assert_eq!((installation.verdict.as_str(), code), ("ok", Some(0)), "{installation:?}");
+    fs::remove_file(machine.folder.join("target/libmpi_abi.so")).expect("removed");
+    let (installation, code) = machine.about(&[], "installation");
+    assert_eq!((installation.verdict.as_str(), code), ("warning", Some(0)), "{installation:?}");
+    assert_eq!(installation.fix, "build it with cargo build --release");
+    // Cargo never builds in a folder of the name bin.
+    fs::rename(machine.folder.join("bin"), machine.folder.join("other")).expect("renamed");
+    fs::rename(machine.folder.join("target"), machine.folder.join("bin")).expect("renamed");
+    let mut command = Command::new(machine.folder.join("bin/ferry"));
+    command.args(["doctor", "--json"]);
+    let (installation, code) = machine.finding(command, "installation");
+    assert_eq!((installation.verdict.as_str(), code), ("problem", Some(1)), "{installation:?}");
+    assert!(installation.fix.ends_with("install Ferrywire again"), "{installation:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ferrywire_host::{cores, fabric};
 
 use super::HealthCheck;
 use super::probe::{bytes, in_control_groups, limit, limited};
-use crate::home::Home;
+use crate::home::{Home, LIBRARY_TO_LINK, NoHome};
 use crate::run::{self, FILES_OF_LAUNCHER, FILES_PER_RANK};
 
 pub(super) fn findings() -> Vec<HealthCheck> {
@@ -36,6 +36,16 @@ fn installation() -> HealthCheck {
     let version = env!("CARGO_PKG_VERSION");
     match home.library().and_then(|_| home.check_header()) {
         Ok(()) => HealthCheck::ok(about, format!("Ferrywire {version}, {command}")),
+        // Programs in Rust do not need it.
+        Err(NoHome::NoLibrary(folder)) => HealthCheck::warning(
+            about,
+            format!(
+                "Ferrywire {version}, {command}: programs in C and Python have no library, since {LIBRARY_TO_LINK} is not \
+                 in {}",
+                folder.display()
+            ),
+            "build it with cargo build --release",
+        ),
         Err(why) => HealthCheck::problem(
             about,
             format!("Ferrywire {version}, {command}: programs in C and Python have no library"),
@@ -173,6 +183,14 @@ fn single_copy() -> HealthCheck {
         let found = format!("a process has read the memory of another (process_vm_readv); {scope}");
         return HealthCheck::ok(about, found);
     };
+    if error.kind() == ErrorKind::WouldBlock {
+        let fix = "raise ulimit -u, or pids.max of the container, and try again";
+        return HealthCheck::warning(
+            about,
+            format!("not tried, for no process can be started: {error}"),
+            fix,
+        );
+    }
     let found = format!(
         "a process cannot read the memory of another (process_vm_readv: {error}); {scope}; long messages on one host take \
          two copies"

@@ -28,11 +28,15 @@ fn own_name() -> HealthCheck {
     let (answer, answered) = mpsc::channel();
     let asked = name.clone();
     // A resolver can take minutes; the thread ends with this process.
-    thread::spawn(move || {
+    let started = thread::Builder::new().spawn(move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
         let found = found.map(|all| all.map(|one| one.ip()).collect::<Vec<IpAddr>>());
         let _ = answer.send(found.map_err(|error| error.to_string()));
     });
+    if let Err(error) = started {
+        let fix = "raise ulimit -u, or pids.max of the container";
+        return HealthCheck::warning(about, format!("no thread can be started: {error}"), fix);
+    }
     let needless =
         "a job on one host does not need it, and others need it only where --hosts names this host";
     let fix = format!("add {name} to /etc/hosts");
@@ -161,10 +165,15 @@ fn ssh() -> HealthCheck {
 pub(super) fn of_hosts(hosts: &[String], rsh: &str) -> Vec<HealthCheck> {
     let ask = |host: &String| {
         let (host, rsh) = (host.clone(), rsh.to_owned());
-        thread::spawn(move || of_host(&host, &rsh))
+        thread::Builder::new().spawn(move || of_host(&host, &rsh)).ok()
     };
-    let asked: Vec<_> = hosts.iter().map(ask).collect();
-    asked.into_iter().map(|thread| thread.join().expect("no check panics")).collect()
+    let asked: Vec<_> = hosts.iter().map(|host| (host, ask(host))).collect();
+    let answer = |(host, thread): (&String, Option<thread::JoinHandle<HealthCheck>>)| match thread {
+        Some(thread) => thread.join().expect("no check panics"),
+        // Without threads, one after the other.
+        None => of_host(host, rsh),
+    };
+    asked.into_iter().map(answer).collect()
 }
 
 fn of_host(host: &str, rsh: &str) -> HealthCheck {

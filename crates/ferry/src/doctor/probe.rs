@@ -1,7 +1,7 @@
 //! What several checks need: commands with a time limit, control groups, and the limits of this process.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -29,8 +29,17 @@ pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<Comman
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
-    let out = child.stdout.take().map(text_of);
-    let err = child.stderr.take().map(text_of);
+    let out = child.stdout.take().map(text_of).transpose();
+    let err = child.stderr.take().map(text_of).transpose();
+    let (out, err) = match (out, err) {
+        (Ok(out), Ok(err)) => (out, err),
+        // At the limit on processes, which is for threads, too.
+        (Err(error), _) | (_, Err(error)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("cannot be listened to: no thread can be started: {error}"));
+        }
+    };
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -59,8 +68,8 @@ pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<Comman
 }
 
 /// Reads a pipe in a thread, so that the command never waits for us.
-fn text_of(pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
+fn text_of(pipe: impl Read + Send + 'static) -> io::Result<thread::JoinHandle<String>> {
+    thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
