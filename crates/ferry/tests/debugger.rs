@@ -8,7 +8,14 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ended, FERRY, Folder, TIMEOUT, finish};
+use common::{Ended, FERRY, Folder, MEMBER, TIMEOUT, finish, me, worker};
+
+/// A rank that communicates: this test program, started once more.
+#[test]
+#[ignore = "is started by other tests, as a rank"]
+fn member() {
+    worker::rank();
+}
 
 fn run(folder: &Folder, arguments: &[&str]) -> Ended {
     let mut command = Command::new(FERRY);
@@ -254,6 +261,34 @@ fn with_a_display_each_rank_has_gdb_in_an_xterm() {
     assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
     assert!(ended.err.contains("cannot open a terminal for rank 0: `"), "{}", ended.err);
     assert!(ended.err.contains("failed (exit status: 1): cannot open display :0"), "{}", ended.err);
+}
+
+#[test]
+fn ranks_communicate_under_another_command_and_under_gdb() {
+    let folder = Folder::new("gdb-ranks");
+    let program = me();
+    let program = program.to_str().expect("text");
+    let around = ["-n", "3", "-x", "WORK=ring", "--rank-command", "sh -c '%s; exit $?'", program];
+    let ended = run(&folder, &[&around[..], &MEMBER[..]].concat());
+    assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
+    assert_eq!(ended.out.matches(" exchanged 13 rounds").count(), 3, "{}", ended.out);
+    if !is_there("gdb") || !is_there("tmux") {
+        return;
+    }
+    let member = MEMBER.join(" ");
+    let line = format!("{FERRY} run -n 3 --gdb=0-1 -x WORK=ring '{program}' {member}");
+    let tmux = Tmux::start("gdb-ring", &line);
+    tmux.shows("0", "for the command `run`");
+    for window in ["1", "2"] {
+        tmux.keys(window, "run");
+    }
+    for window in ["1", "2"] {
+        tmux.shows(window, "exchanged 13 rounds");
+        tmux.shows(window, "exited normally");
+        tmux.keys(window, "quit");
+    }
+    tmux.shows("0", "rank 2 exchanged 13 rounds");
+    tmux.shows("0", "code 0");
 }
 
 #[test]
