@@ -1,8 +1,11 @@
-//! `ferry info`: the rails of this machine, and which one a job would choose.
+//! `ferry info`: the rails of this machine, and which one a job would choose; `ferry info FILE`: which MPI a program loads.
+
+mod program;
 
 use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,9 +17,13 @@ use serde::Serialize;
 use crate::out;
 use crate::run::RailRequest;
 
-/// Lists the rails of this machine, by which ranks can communicate.
+/// Lists the rails of this machine, by which ranks can communicate, or says which MPI a program loads.
 #[derive(Args)]
 pub(crate) struct Info {
+    /// A program, a library or a script. Says which MPI it would load, and whether that fits.
+    ///
+    /// The exit code is 0 if the program fits or does not use MPI, 1 if it does not fit, and 2 if that cannot be told.
+    file: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -42,24 +49,27 @@ struct Shm {
 }
 
 #[derive(Serialize)]
-struct Udp {
+pub(crate) struct Udp {
     usable: bool,
     /// Whether the kernel delivers several datagrams at once (GRO). Whether it also takes several at once (GSO) is only
     /// known after the first send.
-    joins: bool,
-    why: Option<String>,
+    pub(crate) joins: bool,
+    pub(crate) why: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Fabric {
-    version: Option<String>,
-    providers: Vec<String>,
-    hardware: Vec<String>,
-    why: Option<String>,
+pub(crate) struct Fabric {
+    pub(crate) version: Option<String>,
+    pub(crate) providers: Vec<String>,
+    pub(crate) hardware: Vec<String>,
+    pub(crate) why: Option<String>,
 }
 
 impl Info {
     pub(crate) fn run(&self) -> ExitCode {
+        if let Some(file) = &self.file {
+            return program::run(file, self.json);
+        }
         let rails = Rails::look();
         if self.json {
             out::json(&rails);
@@ -154,7 +164,7 @@ impl Shm {
 }
 
 impl Udp {
-    fn look() -> Udp {
+    pub(crate) fn look() -> Udp {
         match Group::open(1, None, IpAddr::V4(Ipv4Addr::LOCALHOST)) {
             Ok(group) => {
                 let joins =
@@ -167,7 +177,7 @@ impl Udp {
 }
 
 impl Fabric {
-    fn of(found: Result<Providers, NoFabric>) -> Fabric {
+    pub(crate) fn of(found: Result<Providers, NoFabric>) -> Fabric {
         match found {
             Ok(found) => Fabric {
                 version: Some(format!("{}.{}", found.version.0, found.version.1)),

@@ -1,4 +1,4 @@
-//! `ferry install`: copies the command, the library and the headers into a folder.
+//! `ferry install`: copies the command, the library, the headers, manual pages and completions into a folder.
 //!
 //! Each file is written under a temporary name beside its destination and then renamed, so that a full
 //! disk, or a second installation at the same time, leaves only complete files. Links are relative: the
@@ -11,8 +11,9 @@ use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Command};
 
+use crate::command_line::{self, CommandFile, CommandFileContent};
 use crate::home::{ENGINE, HEADER, Home, LIBRARY, LIBRARY_TO_LINK, LOADED, NoHome};
 use crate::out;
 
@@ -27,7 +28,7 @@ const HEADERS: [(&str, &str); 4] = [
 /// The names of the command besides its own.
 const NAMES: &[&str] = &["mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++"];
 
-/// Installs Ferrywire into a folder: bin, lib and include.
+/// Installs Ferrywire into a folder: bin, lib, include and share.
 #[derive(Args)]
 pub(crate) struct Install {
     /// The folder, which is created if it does not exist.
@@ -65,8 +66,8 @@ impl fmt::Display for NotInstalled {
 
 impl Install {
     /// Installs, and prints what it did.
-    pub(crate) fn run(&self) -> ExitCode {
-        match self.install() {
+    pub(crate) fn run(&self, ferry: Command) -> ExitCode {
+        match self.install(ferry) {
             Ok(()) => ExitCode::SUCCESS,
             Err(reason) => {
                 eprintln!("ferry install: {reason}");
@@ -75,7 +76,7 @@ impl Install {
         }
     }
 
-    fn install(&self) -> Result<(), NotInstalled> {
+    fn install(&self, ferry: Command) -> Result<(), NotInstalled> {
         let home = Home::find().map_err(NotInstalled::Home)?;
         let library = home.library().map_err(NotInstalled::Home)?;
         let prefix = std::path::absolute(&self.prefix).unwrap_or_else(|_| self.prefix.clone());
@@ -110,6 +111,15 @@ impl Install {
             put(text.as_bytes(), 0o644, include.join(name))?;
         }
         put(PKG_CONFIG.as_bytes(), 0o644, description.join("mpi.pc"))?;
+        for CommandFile { path, content } in command_line::files(ferry) {
+            let place = prefix.join("share").join(path);
+            let folder = place.parent().unwrap_or(&prefix);
+            fs::create_dir_all(folder).map_err(failure("make the folder", folder))?;
+            match content {
+                CommandFileContent::Text(text) => put(text.as_bytes(), 0o644, place)?,
+                CommandFileContent::Link(target) => link(&target, place)?,
+            }
+        }
         out::line(format_args!("Ferrywire is in {}", prefix.display()));
         Ok(())
     }

@@ -3,10 +3,13 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod command_line;
 mod compile;
+mod doctor;
 mod home;
 mod info;
 mod install;
+mod loader;
 mod module;
 mod out;
 mod run;
@@ -17,7 +20,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use compile::Language;
 
@@ -41,6 +44,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    Completion(command_line::Completion),
     /// Compiles C++ with mpi.h and links it with the library, like `mpicxx`.
     #[command(disable_help_flag = true)]
     Cxx {
@@ -48,8 +52,10 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    Doctor(doctor::Doctor),
     Info(info::Info),
     Install(install::Install),
+    Man(command_line::Man),
     /// Compiles, checks and measures user code for the NIC.
     #[command(subcommand)]
     Module(module::Module),
@@ -90,13 +96,20 @@ fn main() -> ExitCode {
     if words.get(1).is_some_and(|word| word == "adopt") {
         return run::run_adopted(run::stays(&words[2..]));
     }
+    // Started by `ferry run --gdb` in the terminals that it opens.
+    if words.get(1).is_some_and(|word| word == run::TERMINAL_COMMAND) {
+        return run::run_terminal(&words[2..]);
+    }
     match Ferry::parse().command {
         Command::Run { arguments } => run::run(&arguments),
         Command::Bench(bench) => bench.run(),
         Command::Cc { arguments } => compile::compile(Language::C, &arguments),
+        Command::Completion(completion) => completion.run(Ferry::command()),
         Command::Cxx { arguments } => compile::compile(Language::Cxx, &arguments),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Info(info) => info.run(),
-        Command::Install(install) => install.run(),
+        Command::Install(install) => install.run(Ferry::command()),
+        Command::Man(man) => man.run(Ferry::command()),
         Command::Module(module) => module.run(),
         Command::Sim(sim) => sim.run(),
     }

@@ -21,3 +21,18 @@ pub(crate) fn line(text: impl Display) {
 pub(crate) fn json(document: &impl Serialize) {
     line(serde_json::to_string_pretty(document).expect("reports are plain data"));
 }
+
+/// Breaks a text into lines of at most so many columns, at blanks. A longer word, such as a path, has a line of its own.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -5,6 +5,7 @@
 //! | `options` | the command line, with the options of MPICH and Open MPI |
 //! | `plan`, `program` | what exactly to start |
 //! | `start` | starts one process for each rank |
+//! | `debugger`, `rank_command` | ranks under gdb, each in a terminal; a command line around each program |
 //! | `job` | the loop that runs until the last rank has ended |
 //! | `host_list`, `hosts` | several hosts: which ranks run where; starts a daemon on each, and listens to it |
 //! | `far`, `rail` | the addresses at which other hosts reach this one, and the rail between them |
@@ -16,6 +17,7 @@
 
 mod adopt;
 mod daemon;
+mod debugger;
 mod far;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
@@ -28,6 +30,7 @@ mod output;
 mod plan;
 mod program;
 mod rail;
+mod rank_command;
 mod reaper;
 mod report;
 mod services;
@@ -50,11 +53,14 @@ use crate::home::Home;
 use crate::out;
 pub(crate) use adopt::{run as run_adopted, stays};
 pub(crate) use daemon::run as run_daemon;
+pub(crate) use debugger::{TERMINAL_COMMAND, run_terminal};
 use far::{Far, NoFar};
+pub(crate) use host_list::{is_this_host, own_name};
 use hosts::HostsError;
 use input::Input;
 use job::{Course, FaultTolerance, Hang, HangSettings, Job, Launcher};
-use options::{Asked, BadOptions, Options};
+use options::{Asked, BadOptions, Options, Stdin};
+pub(crate) use options::{DescribedOption, described};
 use output::Sink;
 use plan::{BadPlan, Plan};
 pub(crate) use rail::RailRequest;
@@ -62,18 +68,24 @@ use reaper::Reaper;
 use report::RankName;
 use services::Services;
 use start::{Coloured, NotStarted, Rank, Settings, Start, Who};
+pub(crate) use start::{FILES_OF_LAUNCHER, FILES_PER_RANK};
 use sys::Signals;
+pub(crate) use sys::{memory_file, try_single_copy};
 
-const HELP: &str = "\
-Starts the ranks of a job, on this machine or on several.
+/// What the command is for.
+pub(crate) const ABOUT: &str = "Starts the ranks of a job, on this machine or on several.";
 
-Usage: ferry run [options] program [arguments] [: [options] program [arguments]]...
+/// How it is called, after its name.
+pub(crate) const USAGE: &str = "[options] program [arguments] [: [options] program [arguments]]...";
+
+const HELP: &str = "
        mpiexec and mpirun are other names of ferry run
 
 Options, with defaults in parentheses:
 ";
 
-const MORE_HELP: &str = "
+/// What its help says after the options.
+pub(crate) const MORE_HELP: &str = "
 Every option may have one dash or two, and its value may follow a blank or an equals sign. The usual
 options of MPICH and Open MPI work; those without a meaning here are ignored, with a note. There may be
 more ranks than cores, and any user may start them, root included.
@@ -154,7 +166,11 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
             run_job(&options)
         }
         Asked::Help => {
-            out::line(format_args!("{HELP}{}{}", options::lines_of_help(), MORE_HELP.trim_end()));
+            out::line(format_args!(
+                "{ABOUT}\n\nUsage: ferry run {USAGE}{HELP}{}{}",
+                options::lines_of_help(),
+                MORE_HELP.trim_end()
+            ));
             Ok(0)
         }
         Asked::Version => {
@@ -185,13 +201,14 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let number = job_number();
+    let is_debugged_here = plan.is_debugged_here();
     let job = begin(Beginning {
         plan: &plan,
         number,
         mark: mark_of(number),
         out,
         err,
-        input: Input::new(options.stdin),
+        input: Input::new(if is_debugged_here { Stdin::None } else { options.stdin }),
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
         fault_tolerant: options.fault_tolerant,
@@ -202,7 +219,15 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         launcher: None,
         far: None,
     })?;
-    Ok(job.run())
+    let mut debugged = plan.parts.iter().filter(|part| part.debugged().next().is_some());
+    if let Some(debugger) = debugged.next().and_then(|part| part.debugger.as_ref()) {
+        eprintln!("ferry run: ranks under gdb wait {} for the command `run`", debugger.place());
+    }
+    let code = job.run();
+    if is_debugged_here {
+        sys::regain_foreground();
+    }
+    Ok(code)
 }
 
 /// What it takes to start the ranks of this host.

@@ -9,16 +9,14 @@
 
 mod common;
 
-use std::ffi::c_int;
 use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::worker;
-use common::{Ended, Folder, MEMBER, become_user, check, is_root, limit};
+use common::{Ended, Folder, MEMBER, become_user, forbid, is_root, limit};
 
 /// A user number that no account has, so that only our processes are counted against its limits.
 const SOMEBODY: u32 = 61_234;
@@ -398,34 +396,4 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.0);
     }
-}
-
-/// Makes the calls that look into other processes fail with `error` from now on.
-fn forbid(error: c_int) -> io::Result<()> {
-    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
-    let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(error).unwrap_or(1);
-    let calls = [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
-    let step = |code: u32, jt, jf, k| libc::sock_filter {
-        code: u16::try_from(code).unwrap_or(0),
-        jt,
-        jf,
-        k,
-    };
-    let same = |call, jump| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, 0, call);
-    let mut filter = [
-        // The number of the call is the first word of the filter's input.
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        same(number(calls[0]), 3),
-        same(number(calls[1]), 2),
-        same(number(calls[2]), 1),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),
-    ];
-    let program = libc::sock_fprog { len: 6, filter: filter.as_mut_ptr() };
-    let (on, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
-    // SAFETY: sets an attribute of this process.
-    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, on, none, none, none) })?;
-    let mode: libc::c_ulong = 2;
-    // SAFETY: the program and its six steps live until the call returns.
-    check(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) })
 }

@@ -70,12 +70,27 @@ fn succeeded(ended: &Ended) {
     assert!(ended.status.success(), "{}\n{}{}", ended.status, ended.out, ended.err);
 }
 
+/// How many files a line says this of: those without `part` in their paths, and those with it.
+fn files(ended: &Ended, what: &str, part: &str) -> (usize, usize) {
+    let lines = ended.out.lines().filter(|line| line.starts_with(what));
+    let (with, without): (Vec<_>, Vec<_>) = lines.partition(|line| line.contains(part));
+    (without.len(), with.len())
+}
+
+/// How many files are below a folder.
+fn files_below(folder: &Path) -> usize {
+    let entries =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("listed").path());
+    entries.map(|path| if path.is_dir() { files_below(&path) } else { 1 }).sum()
+}
+
 #[test]
 fn everything_is_in_its_place_and_works_after_a_move() {
     let built = Built::new("install");
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("written").count(), 14, "{}", ended.out);
+    let shared = files_below(&built.prefix().join("share"));
+    assert_eq!(files(&ended, "written", "/share/"), (14, shared), "{}", ended.out);
     let arguments = ["program.c", "-o", "before"];
     built.program();
     succeeded(&built.run(built.prefix().join("bin/mpicc"), &arguments));
@@ -136,13 +151,14 @@ fn a_second_time_changes_nothing_and_an_update_changes_what_differs() {
     let before = written();
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("unchanged").count(), 14, "{}", ended.out);
+    let shared = files_below(&built.prefix().join("share"));
+    assert_eq!(files(&ended, "unchanged", "/share/"), (14, shared), "{}", ended.out);
     assert_eq!(written(), before);
 
     fs::write(&header, "of an older version").expect("written");
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("written").count(), 1, "{}", ended.out);
+    assert_eq!(files(&ended, "written", "/share/"), (1, 0), "{}", ended.out);
     assert!(fs::read_to_string(&header).expect("text").contains("MPI_Send_c"));
     // An installed command can install itself.
     let elsewhere = built.folder.join("elsewhere");
@@ -286,4 +302,91 @@ fn the_build_tree_compiles_too() {
     built.program();
     succeeded(&built.run(built.ferry(), &["cc", "program.c", "-o", "program"]));
     succeeded(&built.run(built.folder.join("program"), &[]));
+}
+
+#[test]
+fn manual_pages_are_where_man_finds_them() {
+    let built = Built::new("pages");
+    succeeded(&built.install());
+    let share = built.prefix().join("share/man");
+    let run = fs::read_to_string(share.join("man1/ferry-run.1")).expect("a page");
+    assert_eq!(run, built.run(built.ferry(), &["man", "run"]).out);
+    assert_eq!(
+        fs::read_link(share.join("man1/mpiexec.1")).expect("a link"),
+        Path::new("ferry-run.1")
+    );
+    for page in ["ferry", "ferry-doctor", "ferry-sim-soak", "mpirun", "mpicc", "mpicxx"] {
+        let text = fs::read_to_string(share.join(format!("man1/{page}.1"))).expect(page);
+        assert!(text.contains(".SH NAME") && text.contains("Ferrywire"), "{page}: {text}");
+    }
+    let mut command = Command::new("man");
+    command.args(["mpiexec"]).env("MANPATH", &share).env("MANWIDTH", "80");
+    if Command::new("man").arg("--version").output().is_err() {
+        println!("not tested: there is no man");
+        return;
+    }
+    let ended = finish(command, &built.folder);
+    if ended.out.contains("This system has been minimized") {
+        println!("not tested: this system shows no manual pages");
+        return;
+    }
+    for words in ["--rank-command <COMMAND>", "--gdb[=<RANKS>]", "The exit code is that of"] {
+        assert!(ended.out.contains(words), "{words}: {}{}", ended.out, ended.err);
+    }
+}
+
+#[test]
+fn a_page_that_is_not_there_is_a_sentence() {
+    let built = Built::new("no-page");
+    let ended = built.run(built.ferry(), &["man", "snm"]);
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(
+        ended.err.starts_with("ferry man: ferry has no command snm: expected one of bench, "),
+        "{}",
+        ended.err
+    );
+    assert!(built.run(built.ferry(), &["man", "mpicc"]).out.contains("FERRY-CC"));
+}
+
+#[test]
+fn shells_complete_options_and_their_values() {
+    let built = Built::new("completion");
+    succeeded(&built.install());
+    let share = built.prefix().join("share");
+    let complete = |command: &str, words: &str| {
+        let path = share.join("bash-completion/completions").join(command);
+        // As bash does it: the words, the number of the last, and the function of the command.
+        let script = format!(
+            ". '{}'; COMP_WORDS=({command} {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _{command} {command} \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; echo ${{COMPREPLY[*]}}",
+            path.display()
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]);
+        let ended = finish(bash, &built.folder);
+        assert!(ended.status.success(), "{}", ended.err);
+        ended.out.trim().to_owned()
+    };
+    assert_eq!(complete("mpiexec", "--on-d"), "--on-death");
+    assert_eq!(complete("mpirun", "--on-death c"), "continue");
+    assert_eq!(complete("ferry", "do"), "doctor");
+    assert_eq!(complete("ferry", "run --rank-c"), "--rank-command");
+    assert_eq!(complete("ferry", "completion f"), "fish");
+    for (shell, path) in
+        [("zsh", "zsh/site-functions/_ferry"), ("fish", "fish/vendor_completions.d/ferry.fish")]
+    {
+        let path = share.join(path);
+        let text = fs::read_to_string(&path).expect("written");
+        assert!(text.contains("rank-command"), "{shell}");
+        let mut command = Command::new(shell);
+        command.arg("-n").arg(&path);
+        if Command::new(shell).arg("--version").output().is_err() {
+            println!("not tested: there is no {shell}");
+            continue;
+        }
+        succeeded(&finish(command, &built.folder));
+    }
+    let ended = built.run(built.ferry(), &["completion", "bahs"]);
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(ended.err.contains("a similar value exists: 'bash'"), "{}", ended.err);
 }

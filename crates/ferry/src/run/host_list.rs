@@ -32,8 +32,13 @@ pub(super) fn names_this_host(name: &[u8]) -> bool {
     name.is_empty() || std::str::from_utf8(name).is_ok_and(|name| is_here(name, &own_name()))
 }
 
+/// Whether a name is of this machine, as for `--hosts`.
+pub(crate) fn is_this_host(name: &str) -> bool {
+    is_here(name, &own_name())
+}
+
 /// The name of this machine, or an empty string.
-fn own_name() -> String {
+pub(crate) fn own_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }

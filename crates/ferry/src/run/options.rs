@@ -12,8 +12,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::debugger::RankSet;
 use super::host_list::{self, Host, HostListError};
 use super::rail::RailRequest;
+use super::rank_command::RankCommand;
 use super::wire::Wanted;
 use table::{Meaning, OptionRow, TABLE};
 
@@ -46,6 +48,10 @@ pub(super) struct Options {
     pub(super) rail: RailRequest,
     /// The job continues when ranks die.
     pub(super) fault_tolerant: bool,
+    /// The ranks that run under gdb.
+    pub(super) debugged: Option<RankSet>,
+    /// The command line around the program of each rank.
+    pub(super) rank_command: Option<RankCommand>,
     /// Options of other launchers that have no meaning here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -128,6 +134,12 @@ pub(super) enum BadOptions {
     },
     NoProgram,
     EmptyProgram,
+    /// `--gdb` was given a list without an equals sign.
+    SeparateRanks {
+        list: String,
+    },
+    /// Both `--gdb` and `--rank-command` were given.
+    TwoCommands,
 }
 
 impl fmt::Display for BadOptions {
@@ -154,6 +166,13 @@ impl fmt::Display for BadOptions {
             BadOptions::NoProgram => {
                 write!(f, "no program to run; for example: ferry run -n 4 ./program")
             }
+            BadOptions::SeparateRanks { list } => {
+                write!(f, "--gdb {list}: expected an equals sign before the ranks: --gdb={list}")
+            }
+            BadOptions::TwoCommands => write!(
+                f,
+                "--gdb and --rank-command both put a command around a rank's program: leave out one of them"
+            ),
             BadOptions::EmptyProgram => write!(f, "no program before or after ':'"),
         }
     }
@@ -177,12 +196,26 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
         // The program ends at a colon or at the end of the command line.
         if words.next().is_none() {
             options.settle_rail()?;
+            options.settle_command()?;
             return Ok(Asked::Run(Box::new(options)));
         }
     }
 }
 
 impl Options {
+    /// Checks the options that put a command around a rank's program.
+    fn settle_command(&self) -> Result<(), BadOptions> {
+        let Some(ranks) = &self.debugged else { return Ok(()) };
+        if self.rank_command.is_some() {
+            return Err(BadOptions::TwoCommands);
+        }
+        let first = self.programs.first().and_then(|program| program.words.first()?.to_str());
+        match first.filter(|word| *ranks == RankSet::All && RankSet::parse(word).is_some()) {
+            Some(word) => Err(BadOptions::SeparateRanks { list: word.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     /// Combines the options about the rail, which may contradict each other.
     fn settle_rail(&mut self) -> Result<(), BadOptions> {
         let unsealed = match &self.rail {
@@ -204,6 +237,29 @@ impl Options {
 pub(super) fn lines_of_help() -> String {
     let lines = TABLE.iter().filter(|row| !row.help.is_empty());
     lines.map(|row| format!("  {:<26} {}\n", row.shown, row.help)).collect()
+}
+
+/// An option of `ferry run`, for its manual page and for completion.
+pub(crate) struct DescribedOption {
+    /// Without dashes.
+    pub(crate) names: &'static [&'static str],
+    /// The name of its value. `None` if it has none.
+    pub(crate) value: Option<&'static str>,
+    /// The value can be left out, and else follows an equals sign.
+    pub(crate) value_is_optional: bool,
+    pub(crate) help: &'static str,
+}
+
+/// The options of `ferry run` that its help shows.
+pub(crate) fn described() -> impl Iterator<Item = DescribedOption> {
+    TABLE.iter().filter(|row| !row.help.is_empty()).map(|row| {
+        // The last spelling has the value: `-n N, -np N`.
+        let shown = row.shown.rsplit(", ").next().unwrap_or_default();
+        let optional = shown.split_once("[=").map(|(_, value)| value.trim_end_matches(']'));
+        let value = optional.or(shown.split_once(' ').map(|(_, value)| value));
+        let value_is_optional = optional.is_some();
+        DescribedOption { names: row.names, value, value_is_optional, help: row.help }
+    })
 }
 
 /// Parses the options before one program. `--help` and `--version` end the parsing.
@@ -294,6 +350,8 @@ fn apply(
             }
             options.fault_tolerant = true;
         }
+        Meaning::Gdb => options.debugged = Some(values.ranks()?),
+        Meaning::RankCommand => options.rank_command = Some(values.rank_command()?),
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -431,6 +489,17 @@ impl Values<'_, '_> {
         }
     }
 
+    /// A list of ranks after an equals sign, or all.
+    fn ranks(&mut self) -> Result<RankSet, BadOptions> {
+        let Some(list) = self.value.take() else { return Ok(RankSet::All) };
+        RankSet::parse(&list).ok_or_else(|| self.bad(list, RankSet::WANTED))
+    }
+
+    fn rank_command(&mut self) -> Result<RankCommand, BadOptions> {
+        let line = self.take()?;
+        RankCommand::parse(&line).ok_or_else(|| self.bad(line, RankCommand::WANTED))
+    }
+
     /// `LOW-HIGH`.
     fn ports(&mut self) -> Result<(u16, u16), BadOptions> {
         let value = self.take()?;
@@ -488,20 +557,30 @@ fn nearest(name: &str) -> Option<&'static str> {
     enough.then(|| table::spelled(close.1))
 }
 
-/// The edit distance between two words: how many letters to add, drop or change.
+/// The edit distance between two words: how many letters to add, drop, change, or swap with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, against) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *against);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+    let [one, other] = [one, other].map(|word| word.chars().collect::<Vec<char>>());
+    // Row by row: the distances between the first letters of both. A swap needs the row before the last.
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for at in 1..=one.len() {
+        let mut row = vec![at];
+        for column in 1..=other.len() {
+            let differs = one[at - 1] != other[column - 1];
+            let changed = last[column - 1] + usize::from(differs);
+            let mut least = changed.min(last[column] + 1).min(row[column - 1] + 1);
+            if at > 1
+                && column > 1
+                && one[at - 1] == other[column - 2]
+                && one[at - 2] == other[column - 1]
+            {
+                least = least.min(before[column - 2] + 1);
+            }
+            row.push(least);
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[other.len()]
+    last[other.len()]
 }
 
 #[cfg(test)]

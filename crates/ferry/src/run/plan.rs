@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use ferrywire_host::bootstrap::Command;
 use serde::{Deserialize, Serialize};
 
+use super::debugger::{Debugger, NoDebugger};
 use super::host_list::{self, Share};
 use super::options::{Files, Inherit, Options, Program, Stdin};
 use super::program::{self, NoProgram};
+use super::rank_command::RankCommand;
 use super::report::{RankName, Ranks};
 use super::start::Settings;
 use super::wire::{Assignment, Errand};
@@ -40,6 +42,29 @@ pub(super) struct Part {
     /// The environment before `set`. `None` to inherit the launcher's.
     pub(super) base: Option<BTreeMap<OsString, OsString>>,
     pub(super) set: Vec<(String, String)>,
+    around: Option<Around>,
+    /// Ranks that run under a debugger.
+    pub(super) debugger: Option<Debugger>,
+}
+
+/// The command line around the program of each rank, and where its command is.
+struct Around {
+    command: RankCommand,
+    /// `None` if the program itself is the command.
+    file: Option<PathBuf>,
+}
+
+impl Around {
+    fn find(
+        command: Option<&RankCommand>,
+        folder: &Path,
+        path: Option<&OsStr>,
+    ) -> Result<Option<Around>, BadPlan> {
+        let Some(command) = command else { return Ok(None) };
+        let found = command.name().map(|name| program::find(name, folder, path)).transpose();
+        let file = found.map_err(BadPlan::RankCommand)?;
+        Ok(Some(Around { command: command.clone(), file }))
+    }
 }
 
 /// A program that a rank asks for.
@@ -60,16 +85,27 @@ pub(super) struct Spawned {
 #[derive(Debug)]
 pub(super) enum BadPlan {
     Program(NoProgram),
-    NoFolder { folder: PathBuf },
+    NoFolder {
+        folder: PathBuf,
+    },
     TooManyRanks,
-    NoReader { rank: u32, size: u32 },
+    NoReader {
+        rank: u32,
+        size: u32,
+    },
+    /// The command of `--rank-command` is not found.
+    RankCommand(NoProgram),
+    Debugger(NoDebugger),
 }
 
 impl BadPlan {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            BadPlan::Program(error) => error.exit_code(),
-            BadPlan::NoFolder { .. } | BadPlan::TooManyRanks | BadPlan::NoReader { .. } => 1,
+            BadPlan::Program(error) | BadPlan::RankCommand(error) => error.exit_code(),
+            BadPlan::NoFolder { .. }
+            | BadPlan::TooManyRanks
+            | BadPlan::NoReader { .. }
+            | BadPlan::Debugger(_) => 1,
         }
     }
 }
@@ -78,6 +114,8 @@ impl fmt::Display for BadPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadPlan::Program(error) => write!(f, "{error}"),
+            BadPlan::RankCommand(error) => write!(f, "--rank-command: {error}"),
+            BadPlan::Debugger(error) => write!(f, "{error}"),
             BadPlan::NoFolder { folder } => {
                 write!(f, "cannot start in {}: no such folder", folder.display())
             }
@@ -99,6 +137,10 @@ impl Plan {
             size = size.checked_add(ranks).ok_or(BadPlan::TooManyRanks)?;
         }
         check_reader(options, size)?;
+        if let Some(ranks) = &options.debugged {
+            let debugger = Debugger::choose(ranks.clone(), size).map_err(BadPlan::Debugger)?;
+            parts.iter_mut().for_each(|part| part.debugger = Some(debugger.clone()));
+        }
         Ok(Plan { parts, first: 0, size, label: options.label, files: options.files.clone() })
     }
 
@@ -113,6 +155,11 @@ impl Plan {
         let first = parts.first().map_or(0, |errand| errand.first);
         let parts = parts.into_iter().map(Part::assigned).collect::<Result<_, _>>()?;
         Ok(Plan { parts, first, size, label, files })
+    }
+
+    /// Whether a rank runs under a debugger in the terminal of the launcher.
+    pub(super) fn is_debugged_here(&self) -> bool {
+        self.parts.iter().filter_map(|part| part.debugger.as_ref()).any(Debugger::is_here)
     }
 
     /// The number of ranks on this host.
@@ -132,6 +179,16 @@ impl Plan {
             let _ = writeln!(text, "{}", line.trim_end());
             if let Some(folder) = &part.folder {
                 let _ = writeln!(text, "  in {}", folder.display());
+            }
+            if let Some(around) = &part.around {
+                let _ = writeln!(text, "  as {}", around.command.text());
+            }
+            if let Some(debugger) = &part.debugger {
+                let debugged: Vec<RankName> = part.debugged().map(RankName::of).collect();
+                if !debugged.is_empty() {
+                    let place = debugger.place();
+                    let _ = writeln!(text, "  {} under gdb, {place}", Ranks(&debugged));
+                }
             }
             for (name, value) in &part.set {
                 let _ = writeln!(text, "  with {name}={}", quoted(OsStr::new(value)));
@@ -153,12 +210,10 @@ impl Part {
             return Err(BadPlan::NoFolder { folder: folder.clone() });
         }
         let path = variable("PATH", base.as_ref(), &set);
-        let file = program::find(
-            &program.words[0],
-            &absolute(folder.as_deref().unwrap_or(Path::new(""))),
-            path.as_deref(),
-        )
-        .map_err(BadPlan::Program)?;
+        let from = absolute(folder.as_deref().unwrap_or(Path::new("")));
+        let file =
+            program::find(&program.words[0], &from, path.as_deref()).map_err(BadPlan::Program)?;
+        let around = Around::find(options.rank_command.as_ref(), &from, path.as_deref())?;
         Ok(Part {
             program: number,
             file,
@@ -168,7 +223,33 @@ impl Part {
             folder,
             base,
             set,
+            around,
+            debugger: None,
         })
+    }
+
+    /// The file and the words that start a rank.
+    pub(super) fn command_of(&self, rank: u32) -> (PathBuf, Vec<OsString>) {
+        let program = || {
+            let arguments = self.words.iter().skip(1).cloned();
+            [self.file.clone().into_os_string()].into_iter().chain(arguments).collect::<Vec<_>>()
+        };
+        if let Some(debugger) = self.debugger.as_ref().filter(|debugger| debugger.has(rank)) {
+            return debugger.of_program(&program());
+        }
+        match &self.around {
+            None => (self.file.clone(), self.words.clone()),
+            Some(around) => {
+                let words = around.command.of_rank(rank, &program());
+                (around.file.clone().unwrap_or_else(|| self.file.clone()), words)
+            }
+        }
+    }
+
+    /// Its ranks that run under a debugger.
+    pub(super) fn debugged(&self) -> impl Iterator<Item = u32> {
+        let has = |rank: &u32| self.debugger.as_ref().is_some_and(|debugger| debugger.has(*rank));
+        (self.first..self.first + self.ranks).filter(has)
     }
 
     /// A program that a rank asked for. It gets the environment of the first program of the job.
@@ -181,7 +262,8 @@ impl Part {
         let (base, set) = (settings.base.clone(), settings.set.clone());
         let path = path.or_else(|| variable("PATH", base.as_ref(), &set));
         let file = program::find(&words[0], &folder, path.as_deref()).map_err(BadPlan::Program)?;
-        Ok(Part { program, file, words, first, ranks, folder: Some(folder), base, set })
+        let (folder, around, debugger) = (Some(folder), None, None);
+        Ok(Part { program, file, words, first, ranks, folder, base, set, around, debugger })
     }
 
     /// The value that a variable will have for the program, before the launcher sets its own.
@@ -190,20 +272,24 @@ impl Part {
     }
 
     fn assigned(errand: Errand) -> Result<Part, BadPlan> {
-        let Errand { program, words, first, ranks, folder, base, set } = errand;
+        let Errand { program, words, first, ranks, folder, base, set, rank_command } = errand;
         if !folder.is_dir() {
             return Err(BadPlan::NoFolder { folder });
         }
         let base = base.into_iter().collect();
         let path = variable("PATH", Some(&base), &set);
         let file = program::find(&words[0], &folder, path.as_deref()).map_err(BadPlan::Program)?;
-        let (folder, base) = (Some(folder), Some(base));
-        Ok(Part { program, file, words, first, ranks, folder, base, set })
+        let around = Around::find(rank_command.as_ref(), &folder, path.as_deref())?;
+        let (folder, base, debugger) = (Some(folder), Some(base), None);
+        Ok(Part { program, file, words, first, ranks, folder, base, set, around, debugger })
     }
 }
 
 /// What to start on several hosts, and the number of ranks. The daemons find the programs.
 pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> {
+    if options.debugged.is_some() {
+        return Err(BadPlan::Debugger(NoDebugger::Remote));
+    }
     let mut errands = Vec::new();
     let mut size: u32 = 0;
     for (number, program) in (0..).zip(&options.programs) {
@@ -217,6 +303,7 @@ pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> 
             folder: absolute(program.folder.as_ref().map_or(Path::new(""), Path::new)),
             base: base_of(inherit).map_or_else(|| std::env::vars_os().collect(), Vec::from_iter),
             set: options.environment.iter().chain(&program.environment).cloned().collect(),
+            rank_command: options.rank_command.clone(),
         });
         size = size.checked_add(ranks).ok_or(BadPlan::TooManyRanks)?;
     }

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use ferrywire_host::bootstrap::{self, RankSocket};
 use ferrywire_host::{Process, job};
 
+use super::debugger::NoDebugger;
 use super::input::NO_INPUT;
 use super::options::Files;
 use super::output::Stream;
@@ -22,8 +23,8 @@ use super::report::RankName;
 use super::sys::{self, Child, Ending, Pid, Signals};
 
 /// Open files that the launcher needs for each rank, and for itself.
-const FILES_PER_RANK: u64 = 3;
-const FILES_OF_ITS_OWN: u64 = 24;
+pub(crate) const FILES_PER_RANK: u64 = 3;
+pub(crate) const FILES_OF_LAUNCHER: u64 = 24;
 
 /// Where the loader looks for libraries first.
 const LOADER_PATH: &str = "LD_LIBRARY_PATH";
@@ -81,6 +82,7 @@ pub(super) enum NotStarted {
     Pipes { rank: u32, error: io::Error },
     Input { rank: u32, error: io::Error },
     Program { rank: u32, size: u32, file: PathBuf, error: io::Error },
+    Debugger(NoDebugger),
 }
 
 impl fmt::Display for NotStarted {
@@ -99,6 +101,7 @@ impl fmt::Display for NotStarted {
             NotStarted::Input { rank, error } => {
                 write!(f, "cannot open the standard input of rank {rank}, {NO_INPUT}: {error}")
             }
+            NotStarted::Debugger(error) => write!(f, "{error}"),
             NotStarted::Program { rank, size, file, error } => {
                 write!(f, "cannot start {} as rank {rank} of {size}: ", file.display())?;
                 sys::tell_of_start(error, f)
@@ -160,7 +163,7 @@ impl Start<'_> {
     /// Checks the limit on open files before the first rank is started.
     pub(super) fn check(&self, plan: &Plan) -> Result<(), NotStarted> {
         let size = plan.size;
-        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(plan.ranks());
+        let needed = FILES_OF_LAUNCHER + FILES_PER_RANK * u64::from(plan.ranks());
         let limit = self.settings.files.rlim_max;
         if needed > limit { Err(NotStarted::Files { size, needed, limit }) } else { Ok(()) }
     }
@@ -175,18 +178,27 @@ impl Start<'_> {
         let pipes = |error| NotStarted::Pipes { rank, error };
         let no_input = |error| NotStarted::Input { rank, error };
         let (rank_socket, bootstrap) = RankSocket::open(who.peer).map_err(pipes)?;
-        let (out, stdout) = self.stream(who, "out", self.settings.output.out.as_deref())?;
-        let (err, stderr) = self.stream(who, "err", self.settings.output.err.as_deref())?;
         let mut command = self.command(part, who);
-        command.stdin(input.map_err(no_input)?).stdout(stdout).stderr(stderr);
+        let debugger = part.debugger.as_ref().filter(|debugger| debugger.has(rank));
+        let terminal = debugger.map(|debugger| debugger.open(rank, self.signals)).transpose();
+        let terminal = terminal.map_err(NotStarted::Debugger)?;
+        let (out, err) = if let Some(terminal) = &terminal {
+            terminal.prepare(&mut command).map_err(pipes)?;
+            (None, None)
+        } else {
+            let (out, stdout) = self.stream(who, "out", self.settings.output.out.as_deref())?;
+            let (err, stderr) = self.stream(who, "err", self.settings.output.err.as_deref())?;
+            command.stdin(input.map_err(no_input)?).stdout(stdout).stderr(stderr);
+            command.process_group(0);
+            (out, err)
+        };
         command.env(bootstrap::VARIABLE, bootstrap.as_raw_fd().to_string());
-        command.process_group(0);
         let limit = self.settings.files;
         Child::new(bootstrap.as_raw_fd(), limit, self.signals).prepare(&mut command);
         let child = command.spawn().map_err(|error| NotStarted::Program {
             rank,
             size: who.size,
-            file: part.file.clone(),
+            file: command.get_program().into(),
             error,
         })?;
         Ok(Rank {
@@ -207,8 +219,9 @@ impl Start<'_> {
     }
 
     fn command(&self, part: &Part, who: &Who) -> Command {
-        let mut command = Command::new(&part.file);
-        command.arg0(&part.words[0]).args(&part.words[1..]);
+        let (file, words) = part.command_of(who.rank);
+        let mut command = Command::new(file);
+        command.arg0(&words[0]).args(&words[1..]);
         if let Some(base) = &part.base {
             command.env_clear().envs(base);
         }

@@ -13,8 +13,9 @@
 use std::ffi::c_int;
 use std::fmt;
 use std::fs::File;
-use std::io::{Error, Result};
+use std::io::{Error, Read as _, Result, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
@@ -142,6 +143,60 @@ pub(super) fn set_apart(command: &mut Command, signals: &Signals) {
     unsafe { command.pre_exec(settle) };
 }
 
+/// Makes `command` lead a session of its own whose terminal is its standard input, and inherit the pipe `life`.
+pub(super) fn take_terminal(command: &mut Command, life: RawFd) {
+    let settle = move || {
+        // SAFETY: has no preconditions; a process that was just forked does not lead a group.
+        check(unsafe { libc::setsid() })?;
+        // If it is refused, the debugger works without Ctrl-C.
+        // SAFETY: passes a number; the standard input is open.
+        unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
+        // SAFETY: clears a flag of a descriptor that the launcher holds for us.
+        check(unsafe { libc::fcntl(life, libc::F_SETFD, 0) })?;
+        Ok(())
+    };
+    // SAFETY: by L5: `settle` makes only system calls.
+    unsafe { command.pre_exec(settle) };
+}
+
+/// Makes the process group of `command` that of the foreground of its standard input, a terminal.
+pub(super) fn take_foreground(command: &mut Command) {
+    // SAFETY: has no preconditions.
+    let settle = || set_foreground(unsafe { libc::getpid() });
+    // SAFETY: by L5: `set_foreground` makes only system calls.
+    unsafe { command.pre_exec(settle) };
+}
+
+/// Makes our process group that of the foreground of the standard input again. What is not a terminal stays as it is.
+pub(super) fn regain_foreground() {
+    // SAFETY: has no preconditions.
+    let _ = set_foreground(unsafe { libc::getpgrp() });
+}
+
+/// Sets the process group of the foreground of the standard input. A process of the background that does so would be
+/// stopped by SIGTTOU, which is therefore blocked here.
+fn set_foreground(group: Pid) -> Result<()> {
+    let (mut stop, mut before) = (empty_set(), empty_set());
+    // SAFETY: by L2, and `stop` is initialised.
+    unsafe { libc::sigaddset(&raw mut stop, libc::SIGTTOU) };
+    // SAFETY: by L2.
+    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const stop, &raw mut before) })?;
+    // SAFETY: passes numbers.
+    let set = check(unsafe { libc::tcsetpgrp(0, group) });
+    // SAFETY: by L2; a null pointer asks for nothing back.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    set.map(drop)
+}
+
+/// Gives up the terminal that controls this process, so that another session can have it. It stays open.
+pub(super) fn leave_terminal(terminal: BorrowedFd<'_>) -> Result<()> {
+    // The session that loses its terminal gets a hang-up.
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    // SAFETY: passes no pointer, and the descriptor is open.
+    check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) }).map(drop)
+}
+
 /// Makes orphans of our ranks our children, so that they can be found.
 pub(super) fn become_subreaper() -> Result<()> {
     let on: libc::c_ulong = 1;
@@ -227,6 +282,60 @@ pub(super) fn shrink_pipe(pipe: BorrowedFd<'_>) {
     // SAFETY: changes the size of a pipe that is open. If it is refused, the launcher reads further ahead.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
 }
+
+/// Creates a file in memory, like the one that the ranks of a host share.
+pub(crate) fn memory_file() -> Result<File> {
+    // SAFETY: by L2: a string with its end.
+    let raw = check(unsafe { libc::memfd_create(c"ferry-doctor".as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: by L3.
+    Ok(unsafe { File::from_raw_fd(raw) })
+}
+
+/// Tries whether a process reads the memory of its sibling, as the ranks of a host do. Forks twice: by L1, before this
+/// process has a second thread.
+pub(crate) fn try_single_copy() -> Result<()> {
+    let (release, waiting) = UnixStream::pair()?;
+    let lender = fork_apart(&waiting, |mut pipe| drop(pipe.read(&mut [0])))?;
+    drop(waiting);
+    let (mut told, tell) = UnixStream::pair()?;
+    let reader = fork_apart(&tell, |mut pipe| {
+        let error =
+            read_probe_of(lender).err().map_or(0, |error| error.raw_os_error().unwrap_or(-1));
+        let _ = pipe.write_all(&error.to_ne_bytes());
+    });
+    drop(tell);
+    let mut error = [0; 4];
+    let heard = reader.and_then(|reader| {
+        let heard = told.read_exact(&mut error);
+        wait_for(reader);
+        heard
+    });
+    drop(release);
+    wait_for(lender);
+    heard?;
+    match c_int::from_ne_bytes(error) {
+        0 => Ok(()),
+        number => Err(Error::from_raw_os_error(number)),
+    }
+}
+
+/// Reads [`PROBE`] in the memory of another process, which was forked from the same as this one, so that it is at the same
+/// address there.
+fn read_probe_of(other: Pid) -> Result<()> {
+    let mut found: u64 = 0;
+    let here = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: size_of::<u64>() };
+    let there = libc::iovec { iov_base: (&raw const PROBE).cast_mut().cast(), ..here };
+    // SAFETY: by L2; the kernel checks the address in the other process.
+    let read = unsafe { libc::process_vm_readv(other, &raw const here, 1, &raw const there, 1, 0) };
+    match usize::try_from(read) {
+        Ok(length) if length == size_of::<u64>() && found == PROBE => Ok(()),
+        Ok(_) => Err(Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(Error::last_os_error()),
+    }
+}
+
+/// What [`try_single_copy`] reads.
+static PROBE: u64 = 0x0066_6572_7279_7769;
 
 /// The next child that has ended, if any.
 pub(super) fn reap() -> Option<(Pid, Ending)> {

@@ -20,11 +20,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::options::{Files, Stdin};
 use super::plan::Spawned;
 use super::rail::RailRequest;
+use super::rank_command::RankCommand;
 use super::report::{RankEnding, RankName};
 use super::sys::Pid;
 
 /// The version of this protocol. Launcher and daemon should be the same program.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 
 /// What the launcher sends to a daemon.
 #[derive(Debug, Deserialize, Serialize)]
@@ -174,6 +175,8 @@ pub(super) struct Errand {
     /// The environment before `set`.
     pub(super) base: Vec<(OsString, OsString)>,
     pub(super) set: Vec<(String, String)>,
+    /// The command line around the program of each rank.
+    pub(super) rank_command: Option<RankCommand>,
 }
 
 /// What a daemon sends to the launcher.

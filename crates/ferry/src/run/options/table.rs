@@ -57,6 +57,8 @@ pub(super) enum Meaning {
     HangTimeout,
     /// What happens to a job whose ranks wait for each other for ever.
     OnDeadlock,
+    Gdb,
+    RankCommand,
     /// What happens to the other ranks when one dies.
     OnDeath,
     /// The other ranks go on, as Open MPI and MPICH spell it; `values` words follow.
@@ -199,6 +201,18 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::OnDeath,
         "--on-death end|continue",
         "when a rank dies, end the others, or tell them and continue (end)",
+    ),
+    ours(
+        &["gdb"],
+        Meaning::Gdb,
+        "--gdb[=RANKS]",
+        "run these ranks, or all, under gdb, each in a terminal of its own",
+    ),
+    ours(
+        &["rank-command"],
+        Meaning::RankCommand,
+        "--rank-command COMMAND",
+        "run 'COMMAND' for each rank; %s is its program, %r its rank",
     ),
     ours(&["dry-run"], Meaning::DryRun, "--dry-run", "print what would be started, and stop"),
     ours(&["help", "h", "?"], Meaning::Help, "-h, --help", "print this help"),
@@ -359,4 +373,6 @@ const SPELLED: &[&str] = &[
     "-launcher",
     "--iface",
     "--rail",
+    "--gdb",
+    "--rank-command",
 ];

@@ -161,6 +161,34 @@ fn mistakes_are_named_with_what_is_near() {
 }
 
 #[test]
+fn ranks_under_gdb_are_listed_after_an_equals_sign() {
+    assert_eq!(run("a").debugged, None);
+    assert_eq!(run("--gdb a").debugged, Some(RankSet::All));
+    assert_eq!(run("-gdb=0,2-4 -n 8 a").debugged, RankSet::parse("0,2-4"));
+    assert_eq!(wrong("--gdb=x a"), "--gdb x: expected a list of ranks such as 0,2-4");
+    let said = "--gdb 0,2: expected an equals sign before the ranks: --gdb=0,2";
+    assert_eq!(wrong("--gdb 0,2 a"), said);
+    assert_eq!(wrong("--gbd a"), "unknown option --gbd; did you mean --gdb?");
+}
+
+#[test]
+fn a_rank_command_has_a_place_for_the_program() {
+    let line = |command: &str| {
+        let words = ["--rank-command", command, "a"].map(OsString::from);
+        parse(&words)
+    };
+    let Ok(Asked::Run(options)) = line("valgrind -q %s") else { panic!("a command") };
+    assert_eq!(options.rank_command, RankCommand::parse("valgrind -q %s"));
+    for command in ["valgrind", "valgrind '%s", ""] {
+        let said = line(command).expect_err(command).to_string();
+        let wanted =
+            "expected a command line in which %s stands for the program, such as 'valgrind %s'";
+        assert_eq!(said, format!("--rank-command {command}: {wanted}"));
+    }
+    assert!(wrong("--gdb --rank-command=%s a").contains("leave out one of them"));
+}
+
+#[test]
 fn a_program_is_needed() {
     assert!(wrong("").contains("no program"));
     assert!(wrong("-n 4").contains("no program"));
@@ -176,6 +204,29 @@ fn no_name_is_in_two_rows() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[test]
+fn options_are_described_as_the_help_shows_them() {
+    let of =
+        |name: &str| described().find(|option| option.names.contains(&name)).expect("one of ours");
+    assert_eq!(of("n").value, Some("N"));
+    assert_eq!((of("gdb").value, of("gdb").value_is_optional), (Some("RANKS"), true));
+    assert_eq!(of("rail").value, Some("auto|udp|fabric[:PROVIDER]"));
+    assert!(!of("rail").value_is_optional && of("dry-run").value.is_none());
+    assert_eq!(of("help").value, None);
+    // An option that takes a word has a name for it.
+    for option in described() {
+        let takes =
+            !parse(&words(&format!("-{} a", option.names[0]))).is_ok_and(|asked| match asked {
+                Asked::Run(options) => {
+                    options.programs.iter().any(|program| program.words == words("a"))
+                }
+                Asked::Help | Asked::Version => true,
+            });
+        let needs = option.value.is_some() && !option.value_is_optional;
+        assert_eq!(takes, needs, "{:?}", option.names);
+    }
 }
 
 #[test]
