@@ -69,6 +69,7 @@ enum Command {
     /// Runs the NIC in a simulated world.
     #[command(subcommand)]
     Sim(sim::Sim),
+    Why(why::Why),
 }
 
 fn main() -> ExitCode {
@@ -112,5 +113,6 @@ fn main() -> ExitCode {
         Command::Man(man) => man.run(Ferry::command()),
         Command::Module(module) => module.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Why(why) => why.run(),
     }
 }

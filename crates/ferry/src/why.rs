@@ -1,17 +1,19 @@
 //! Why a job does not go on, and which rule of MPI it has broken: from the facts of its ranks to one sentence, and then
 //! a line for each group of ranks that are alike.
 //!
-//! Nothing here asks the system or waits: `run/job/hang.rs` collects the facts, and knows whether the job is stuck for
-//! ever or may only be slow.
+//! Sentences are pure functions of facts. `run/job/hang.rs` collects these as the job runs, and knows whether it is stuck
+//! for ever or may only be slow; `command.rs` does so once.
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `command.rs` | `ferry why`, for a job that runs |
 //! | `words.rs` | calls, ranks and numbers in words |
 //! | `disagreement.rs` | collective calls in which members differ |
 //! | `waits.rs` | who waits for whom |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
 
+mod command;
 mod deadlock;
 mod disagreement;
 mod slow;
@@ -23,6 +25,7 @@ mod words;
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, Stage};
 use ferrywire_host::nic::Peer;
 
+pub(crate) use command::Why;
 pub(crate) use deadlock::{deadlock, unfinished};
 pub(crate) use disagreement::disagreement;
 pub(crate) use slow::slow;
@@ -37,7 +40,7 @@ pub(crate) struct Seen {
     pub(crate) name: String,
     /// What it tells about itself.
     pub(crate) facts: Facts,
-    /// It can never finish the call that it has made last, although it no longer waits in it.
+    /// A call of it has failed because a rank is gone: it would have waited for ever.
     pub(crate) failed: bool,
     /// How it has ended, in words, if its process has ended with an error.
     pub(crate) ending: Option<String>,
@@ -73,7 +76,12 @@ pub(crate) struct Verdict(pub(crate) String);
 
 impl Seen {
     fn doing(&self) -> Doing<'_> {
-        match self.facts.last_call() {
+        let failed = self
+            .facts
+            .missing
+            .filter(|_| self.failed)
+            .and_then(|(_, made)| self.facts.calls.iter().find(|call| call.number + 1 == made));
+        match failed.or(self.facts.last_call()) {
             Some(call) if self.facts.waiting > 0 || self.failed => Doing::Waits(call),
             _ if self.facts.stage != Stage::Running => Doing::Left,
             _ => Doing::Outside,
@@ -98,11 +106,19 @@ impl Seen {
     }
 }
 
+/// What a process does that is not in the library.
+pub(crate) fn outside(process: u32) -> Option<Outside> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in brackets, may contain anything.
+    let state = text.rsplit_once(") ")?.1.chars().next()?;
+    Some(if state == 'R' { Outside::Computes } else { Outside::Sleeps })
+}
+
 /// All ranks of a job.
 #[derive(Clone, Copy)]
-struct Job<'a>(&'a [Seen]);
+struct AllRanks<'a>(&'a [Seen]);
 
-impl<'a> Job<'a> {
+impl<'a> AllRanks<'a> {
     fn at(self, peer: u32) -> Option<usize> {
         self.0.iter().position(|seen| seen.peer == peer)
     }

@@ -22,7 +22,9 @@ use ferrywire_nic::{Mask, MatchWord, Nic, Peer, PendingKind};
 
 use crate::port::monotonic_ns;
 use crate::sys::map::{self, Map};
-pub use snapshot::{Answer, CallFact, CallKind, Facts, Glance, ObjectFact, PendingFact, Stage};
+pub use snapshot::{
+    CallFact, CallKind, Facts, FactsAnswer, Glance, ObjectFact, PendingFact, Stage,
+};
 
 /// The number of a call's name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -55,6 +57,8 @@ pub struct Page {
     magic: AtomicU32,
     /// [`Stage`].
     stage: AtomicU32,
+    /// The number of the rank among all of its job.
+    me: AtomicU32,
     /// How many calls have been recorded, times [`CALL_BYTES`]; the last ones are in `calls`.
     next_call: AtomicU32,
     /// Threads of the rank that wait in the library.
@@ -74,8 +78,9 @@ pub struct Page {
     flags: AtomicU32,
     /// Planes that the rank uses.
     planes: AtomicU32,
-    /// The rank without which its last call has failed, and 1; else 0.
+    /// The rank without which a call has failed, and 1; else 0. And `next_call` at that time.
     missing: AtomicU32,
+    missing_at: AtomicU32,
     /// Entries of `pending` in the answer, and those that found no room.
     listed: AtomicU32,
     unlisted: AtomicU32,
@@ -199,6 +204,7 @@ impl Page {
     }
 
     /// Records a call that all members of an object make. `object` describes the object if the page does not yet.
+    #[inline(always)]
     pub fn collective(&self, call: CollectiveCall, object: impl FnOnce() -> Members) {
         let CollectiveCall { name, object: number, root, operator, bytes, nonblocking } = call;
         let place = self.object(number, object);
@@ -263,26 +269,32 @@ impl Page {
     }
 
     /// The slot of an object. One that an older object has is taken: its calls are no longer counted.
+    #[inline(always)]
     fn object(&self, number: u16, object: impl FnOnce() -> Members) -> &ObjectSlot {
         let place = &self.objects[usize::from(number) % OBJECTS];
-        let known = u32::from(number) + 1;
-        let is_known = place.number.load(Ordering::Relaxed) == known;
-        if !is_known || place.freed.load(Ordering::Relaxed) != 0 {
-            let born = self.next_call.load(Ordering::Relaxed);
-            place.born.store(born, Ordering::Relaxed);
-            place.freed.store(0, Ordering::Relaxed);
-            let Members { size, group, first, stride } = object();
-            place.first.store(first, Ordering::Relaxed);
-            place.stride.store(stride, Ordering::Relaxed);
-            place.number.store(0, Ordering::Relaxed);
-            place.size.store(size, Ordering::Relaxed);
-            place.group.store(group, Ordering::Relaxed);
-            place.calls.store(0, Ordering::Relaxed);
-            place.nonblocking.store(0, Ordering::Relaxed);
-            set_text(&place.name, "");
-            place.number.store(known, Ordering::Release);
+        let is_known = place.number.load(Ordering::Relaxed) == u32::from(number) + 1
+            && place.freed.load(Ordering::Relaxed) == 0;
+        if !is_known {
+            self.take(place, number, object());
         }
         place
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take(&self, place: &ObjectSlot, number: u16, members: Members) {
+        let Members { size, group, first, stride } = members;
+        place.number.store(0, Ordering::Relaxed);
+        place.born.store(self.next_call.load(Ordering::Relaxed), Ordering::Relaxed);
+        place.freed.store(0, Ordering::Relaxed);
+        place.size.store(size, Ordering::Relaxed);
+        place.first.store(first, Ordering::Relaxed);
+        place.stride.store(stride, Ordering::Relaxed);
+        place.group.store(group, Ordering::Relaxed);
+        place.calls.store(0, Ordering::Relaxed);
+        place.nonblocking.store(0, Ordering::Relaxed);
+        set_text(&place.name, "");
+        place.number.store(u32::from(number) + 1, Ordering::Release);
     }
 
     /// Forgets an object that is freed: its number may become that of another.
@@ -317,6 +329,7 @@ impl Page {
     /// Records that a call failed because a rank is gone.
     pub(crate) fn miss(&self, peer: Peer) {
         self.missing.store(peer.0 + 1, Ordering::Relaxed);
+        self.missing_at.store(self.next_call.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Keeps the text of an error that the rank has reported.
@@ -417,7 +430,7 @@ unsafe impl Sync for FactsPage {}
 
 impl FactsPage {
     /// Opens a page at this place of a file. If there is no memory for it, the page is one that nobody else sees.
-    pub(crate) fn open(file: &File, at: u64) -> io::Result<FactsPage> {
+    pub(crate) fn open(file: &File, at: u64, me: Peer) -> io::Result<FactsPage> {
         let shared =
             map::reserve(file, at, FACTS_BYTES).and_then(|()| Map::new(file, at, FACTS_BYTES));
         let bytes = usize::try_from(FACTS_BYTES).unwrap_or(usize::MAX);
@@ -425,6 +438,7 @@ impl FactsPage {
         let page: NonNull<Page> = memory.start().cast();
         assert!(page.is_aligned(), "pages of facts begin at pages of memory");
         let facts = FactsPage { page, _memory: memory };
+        facts.me.store(me.0, Ordering::Relaxed);
         facts.magic.store(MAGIC, Ordering::Release);
         Ok(facts)
     }

@@ -73,7 +73,7 @@ impl Rank {
         let here = Here::of(net.as_ref(), &segment);
         let local_rank = here.local_rank(Peer(me)).ok_or(io::ErrorKind::InvalidInput)?.0;
         let plane = Plane::open(&segment, 0, local_rank, net.clone())?;
-        let facts = segment.open_facts(local_rank)?;
+        let facts = segment.open_facts(local_rank, Peer(me))?;
         let first = Driver::new(plane, me, limits.clone(), operators, facts.clone())?;
         Ok(Rank {
             world: std::iter::once(0..first.size()).collect(),

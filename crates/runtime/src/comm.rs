@@ -81,6 +81,7 @@ impl<'a> Comm<'a> {
     }
 
     /// Records a call that all members make.
+    #[inline(always)]
     pub fn note_collective(self, call: CollectiveCall) {
         let call = CollectiveCall { object: self.members.number(), ..call };
         self.facts().collective(call, || self.described());

@@ -55,7 +55,7 @@ impl CollectiveNote {
     }
 
     /// Records the call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(mut self, comm: &Comm, collecting: &Collecting) {
         // Two groups may pass different lengths to each other.
         if comm.members.inter().is_some() {

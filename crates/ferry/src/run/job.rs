@@ -362,6 +362,8 @@ impl Job {
                     // SIGCONT resumes this process, and is then the next signal here.
                     sys::stop_self();
                 }
+                // Ctrl-\ on a terminal.
+                libc::SIGQUIT if self.can_say_why() => self.say_why(),
                 other => self.pass_on(other),
             }
         }

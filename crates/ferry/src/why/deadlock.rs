@@ -6,14 +6,14 @@ use ferrywire_mpi::comm::{number_of, user_tag};
 use ferrywire_runtime::call_name::name_of;
 
 use super::words::{bytes, ordinal, plural_of};
-use super::{Doing, Job, Seen, Verdict, disagreement};
+use super::{AllRanks, Doing, Seen, Verdict, disagreement};
 
 /// Why ranks wait for ever. They do: whoever calls this has made sure.
 pub(crate) fn deadlock(seen: &[Seen]) -> Verdict {
     if let Some(verdict) = disagreement::disagreement(seen) {
         return verdict;
     }
-    let job = Job(seen);
+    let job = AllRanks(seen);
     let root = job.root();
     let sentence = job
         .thief(&root)
@@ -30,7 +30,7 @@ pub(crate) fn deadlock(seen: &[Seen]) -> Verdict {
     Verdict(format!("deadlock: {sentence}"))
 }
 
-impl<'a> Job<'a> {
+impl<'a> AllRanks<'a> {
     fn waiting_call(self, at: usize) -> Option<&'a CallFact> {
         match self.0[at].doing() {
             Doing::Waits(call) => Some(call),
@@ -39,13 +39,13 @@ impl<'a> Job<'a> {
     }
 
     /// What a rank waits for, if it is a message from a given rank.
-    fn wanted(self, at: usize) -> Option<(&'a CallFact, Wanted)> {
+    fn wanted(self, at: usize) -> Option<(&'a CallFact, WantedMessage)> {
         let call = self.waiting_call(at)?;
-        let CallKind::Receive { word, any_source, any_tag, bytes } = call.kind else { return None };
+        let CallKind::Receive { word, any_source, any_tag, .. } = call.kind else { return None };
         let number = number_of(word);
         let source = (!any_source).then(|| self.source_of(at, call.kind)).flatten();
         let tag = (!any_tag).then(|| word.tag());
-        Some((call, Wanted { number, source, any_source, tag, bytes }))
+        Some((call, WantedMessage { number, source, any_source, tag }))
     }
 
     /// Messages of the program that have arrived at a rank, and that nothing has received.
@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
     /// A rank that sends to one that has no room for more messages.
     fn no_room(self, root: &[usize]) -> Option<String> {
         for &at in root {
-            let Some((call, Wanted { source: Some(source), .. })) = self.wanted(at) else {
+            let Some((call, WantedMessage { source: Some(source), .. })) = self.wanted(at) else {
                 continue;
             };
             let Some(sends) = self.waiting_call(source) else { continue };
@@ -391,7 +391,7 @@ impl<'a> Job<'a> {
         let text = self.call(at, call);
         let described = self.0[at].object(object)?;
         let here = self.members(described).filter(|&other| {
-            self.0[other].facts.last_call().is_some_and(|last| self.call(other, last) == text)
+            self.0[other].facts.calls.iter().any(|made| self.call(other, made) == text)
         });
         let here = here.count();
         let are = if here == 1 { "rank is" } else { "ranks are" };
@@ -431,18 +431,16 @@ impl<'a> Job<'a> {
 
 /// What a receive wants.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct WantedMessage {
     number: u16,
     source: Option<usize>,
     any_source: bool,
     tag: Option<u32>,
-    #[allow(dead_code, reason = "compared once lengths are")]
-    bytes: u64,
 }
 
-impl Wanted {
+impl WantedMessage {
     /// In what a message differs.
-    fn misses(self, job: Job<'_>, one: &PendingFact) -> Vec<&'static str> {
+    fn misses(self, job: AllRanks<'_>, one: &PendingFact) -> Vec<&'static str> {
         let source = self.source.is_some() && job.index_of(one.peer) != self.source;
         let tag = self.tag.is_some() && user_tag(one.word) != self.tag;
         let comm = number_of(one.word) != self.number;
@@ -455,7 +453,7 @@ impl Wanted {
 
 /// Receives that are not over when a rank leaves: a mistake.
 pub(crate) fn unfinished(seen: &[Seen]) -> Option<Verdict> {
-    let job = Job(seen);
+    let job = AllRanks(seen);
     for (at, rank) in seen.iter().enumerate() {
         let left = rank
             .facts

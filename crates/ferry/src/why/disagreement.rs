@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ferrywire_host::facts::{CallFact, CallKind, CallName};
 
 use super::words::{bytes, ordinal, signature};
-use super::{Job, Seen, Verdict};
+use super::{AllRanks, Seen, Verdict};
 
 /// What identifies a collective call: the number of its object, its members, whether it is nonblocking, and its number
 /// among the calls of its kind.
@@ -13,7 +13,7 @@ type Key = (u16, u64, bool, u32);
 
 /// The first collective call on which ranks disagree, if they do on any that they still remember.
 pub(crate) fn disagreement(seen: &[Seen]) -> Option<Verdict> {
-    let job = Job(seen);
+    let job = AllRanks(seen);
     let mut calls: BTreeMap<Key, Vec<(usize, &CallFact)>> = BTreeMap::new();
     for (at, rank) in seen.iter().enumerate() {
         for call in &rank.facts.calls {

@@ -7,11 +7,11 @@ use ferrywire_host::nic::PendingKind;
 use ferrywire_runtime::call_name::name_of;
 
 use super::words::plural_of;
-use super::{Doing, Job, Seen, Verdict};
+use super::{AllRanks, Doing, Seen, Verdict};
 
 /// What ranks have been doing for a while, those that wait first.
 pub(crate) fn slow(seen: &[Seen], since: Duration) -> Verdict {
-    let job = Job(seen);
+    let job = AllRanks(seen);
     let mut groups: Vec<(bool, String, Vec<usize>)> = Vec::new();
     for (at, rank) in seen.iter().enumerate() {
         let (waits, doing) = match (rank.doing(), job.polls(at)) {
@@ -33,7 +33,7 @@ pub(crate) fn slow(seen: &[Seen], since: Duration) -> Verdict {
     Verdict(format!("no progress for {} s: {}", since.as_secs(), parts.join("; ")))
 }
 
-impl Job<'_> {
+impl AllRanks<'_> {
     /// What a rank asks for again and again, if it does.
     fn polls(self, at: usize) -> Option<String> {
         let facts = &self.0[at].facts;

@@ -1,3 +1,5 @@
+//! Stories of jobs, told as facts: what is said about them.
+
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, PendingFact, Stage};
 use ferrywire_host::nic::{Mask, MatchWord, Peer, PendingKind};
 use ferrywire_runtime::call_name::c_name;

@@ -6,7 +6,7 @@ use ferrywire_host::facts::{CallFact, CallKind};
 use ferrywire_host::nic::PendingKind;
 use ferrywire_runtime::call_name::name_of;
 
-use super::{Doing, Job, Seen};
+use super::{AllRanks, Doing, Seen};
 
 /// What a rank waits for.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Waits {
     pub(super) any: bool,
 }
 
-impl<'a> Job<'a> {
+impl<'a> AllRanks<'a> {
     /// What a rank waits for, as far as its facts and those of others tell. Empty if it does not wait, or if nothing is
     /// known.
     pub(super) fn waits(self, at: usize) -> Waits {

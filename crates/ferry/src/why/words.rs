@@ -6,7 +6,7 @@ use ferrywire_host::facts::{CallFact, CallKind};
 use ferrywire_mpi::comm::number_of;
 use ferrywire_runtime::call_name::name_of;
 
-use super::{Doing, Job, Outside, Seen};
+use super::{AllRanks, Doing, Outside, Seen};
 
 /// A number with commas.
 pub(super) fn number(number: u64) -> String {
@@ -47,7 +47,7 @@ pub(super) fn list(things: &[String]) -> String {
     }
 }
 
-impl Job<'_> {
+impl AllRanks<'_> {
     /// Ranks without the word: `0-4 and 6-15`.
     pub(super) fn numbers(self, ranks: &[usize]) -> String {
         let mut sorted = ranks.to_vec();
@@ -190,7 +190,7 @@ pub(super) fn signature(call: &CallFact) -> String {
 
 /// A line for each group of ranks that do the same, the largest group first.
 pub(crate) fn groups(seen: &[Seen]) -> Vec<String> {
-    let job = Job(seen);
+    let job = AllRanks(seen);
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for at in 0..seen.len() {
         let doing = job.doing(at);

@@ -150,7 +150,7 @@ impl Endpoint {
                 why: library.in_words(code),
             }
         };
-        let facts = Facts::of(&list);
+        let facts = ProviderAttributes::of(&list);
         let none = std::ptr::null_mut();
         let fabric = made(|place| {
             // SAFETY: E1.
@@ -556,7 +556,7 @@ fn given(code: isize) -> Given {
 }
 
 /// A provider's attributes.
-struct Facts {
+struct ProviderAttributes {
     inject_bytes_max: usize,
     mr_mode: c_int,
     mr_key_bytes: usize,
@@ -565,8 +565,8 @@ struct Facts {
     is_manual: bool,
 }
 
-impl Facts {
-    fn of(list: &List) -> Facts {
+impl ProviderAttributes {
+    fn of(list: &List) -> ProviderAttributes {
         let info = list.first();
         // SAFETY: E1: the library's lists have these parts, or null.
         let sending = unsafe { info.tx_attr.as_ref() };
@@ -574,7 +574,7 @@ impl Facts {
         let domain = unsafe { info.domain_attr.as_ref() };
         // SAFETY: as above.
         let endpoint = unsafe { info.ep_attr.as_ref() };
-        Facts {
+        ProviderAttributes {
             inject_bytes_max: sending.map_or(0, |sending| sending.inject_size),
             mr_mode: domain.map_or(0, |domain| domain.mr_mode),
             mr_key_bytes: domain.map_or(0, |domain| domain.mr_key_size),

@@ -28,6 +28,8 @@ pub enum Stage {
 /// What the page of a rank says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
+    /// The number of the rank among all of its job.
+    pub me: u32,
     /// How far the rank has come.
     pub stage: Stage,
     /// The last calls, the oldest first.
@@ -49,16 +51,16 @@ pub struct Facts {
     /// Communicators, windows and files.
     pub objects: Vec<ObjectFact>,
     /// The last answer.
-    pub answer: Answer,
-    /// The rank without which its last call has failed.
-    pub missing: Option<Peer>,
+    pub answer: FactsAnswer,
+    /// The rank without which a call has failed, and how many calls the rank had made then.
+    pub missing: Option<(Peer, u32)>,
     /// The text of the last error that the rank has reported, or nothing.
     pub error: String,
 }
 
 /// What a rank has answered when it was asked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct FactsAnswer {
     /// The number of the question.
     pub number: u32,
     /// A number that changes whenever the rank does anything that others may notice.
@@ -276,7 +278,7 @@ fn facts(page: &Page) -> Facts {
     });
     let flags = load(&page.flags);
     let listed = (load(&page.listed) as usize).min(PENDING);
-    let answer = Answer {
+    let answer = FactsAnswer {
         number: load(&page.answered),
         activity: page.activity.load(Ordering::Relaxed),
         in_flight: flags & IN_FLIGHT != 0,
@@ -291,6 +293,7 @@ fn facts(page: &Page) -> Facts {
     let plain = (load(&page.plain_at) == next && load(&page.plain_name) != 0)
         .then(|| name(load(&page.plain_name)));
     Facts {
+        me: load(&page.me),
         stage: match load(&page.stage) {
             0 => Stage::Running,
             1 => Stage::Finalizing,
@@ -306,7 +309,9 @@ fn facts(page: &Page) -> Facts {
         plain,
         objects: objects.collect(),
         answer,
-        missing: load(&page.missing).checked_sub(1).map(Peer),
+        missing: load(&page.missing)
+            .checked_sub(1)
+            .map(|peer| (Peer(peer), load(&page.missing_at) / CALL_BYTES)),
         error: text(&page.error.0),
     }
 }

@@ -26,6 +26,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use ferrywire_nic::Peer;
+
 use crate::facts::{FACTS_BYTES, Facts, FactsPage, Glance, Page};
 use crate::shm::arena::{Arena, PAGE_BYTES, RING_BYTES};
 use crate::shm::doorbell::Doorbell;
@@ -320,8 +322,8 @@ impl Segment {
     }
 
     /// Opens the page on which a rank of this process keeps its facts.
-    pub(crate) fn open_facts(&self, rank: u32) -> io::Result<FactsPage> {
-        FactsPage::open(&self.file, facts_start(self.ranks, rank))
+    pub(crate) fn open_facts(&self, rank: u32, me: Peer) -> io::Result<FactsPage> {
+        FactsPage::open(&self.file, facts_start(self.ranks, rank), me)
     }
 
     /// Reads the page of a rank; `None` if it has none.

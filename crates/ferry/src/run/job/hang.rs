@@ -7,7 +7,6 @@
 //! is stuck, whatever the time. `crate::why` finds out why.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use ferrywire_host::facts::Glance;
@@ -16,7 +15,7 @@ use ferrywire_host::nic::Peer;
 use super::super::report::{Failure, Told};
 use super::super::sys::Ending;
 use super::{Job, Phase};
-use crate::why::{self, Outside, Seen, Verdict};
+use crate::why::{self, Seen, Verdict};
 
 /// What has been seen of the ranks so far.
 pub(in super::super) struct Hang {
@@ -189,6 +188,16 @@ impl Job {
         }
     }
 
+    /// Whether there are facts of all ranks.
+    pub(super) fn can_say_why(&self) -> bool {
+        self.is_whole() && self.course.admitted && matches!(self.course.phase, Phase::Running)
+    }
+
+    /// Reports where the ranks are, because the user asks.
+    pub(super) fn say_why(&mut self) {
+        self.report_slow(&[]);
+    }
+
     /// Reports that ranks may be stuck.
     fn report_slow(&mut self, polling: &[u32]) {
         if let Some(segment) = &self.segment {
@@ -228,7 +237,7 @@ impl Job {
                     Some(ending) => Some(Told(ending).to_string()),
                 };
                 let outside = (facts.waiting == 0 && rank.ending.is_none())
-                    .then(|| outside(rank.hello.map_or(0, |process| process.pid_outside)));
+                    .then(|| why::outside(rank.hello.map_or(0, |process| process.pid_outside)));
                 Seen {
                     peer: rank.peer,
                     name: rank.name.to_string(),
@@ -259,12 +268,18 @@ impl Job {
             one.map(|one| (one.facts.missing.is_some(), one.facts.error.clone()))
         };
         let Some((misses, error)) = own(&self.seen(&[])) else { return failure };
-        if misses || why::disagreement(&self.seen(&[])).is_some() {
+        let left = failed.iter().any(|&peer| {
+            let here = self.ranks.iter().find(|rank| rank.peer == peer);
+            here.is_some_and(|rank| rank.goodbye)
+        });
+        if misses || left || why::disagreement(&self.seen(&[])).is_some() {
             // Others run into the same, and then say where they are.
             std::thread::sleep(SETTLE);
         }
         let missing: Vec<u32> = if misses { failed } else { Vec::new() };
         let seen = self.seen(&missing);
+        // A rank that ended with an error has left in order, and others miss it.
+        let misses = misses || left && seen.iter().any(|one| one.failed);
         let verdict = match why::disagreement(&seen) {
             Some(mistake) => Some(mistake),
             None => misses.then(|| why::deadlock(&seen)),
@@ -291,12 +306,4 @@ impl Job {
         let mistake = why::disagreement(&seen).or_else(|| why::unfinished(&seen));
         mistake.map(|verdict| verdict.0)
     }
-}
-
-/// What a process does that is not in the library.
-fn outside(pid: u32) -> Option<Outside> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may contain anything.
-    let state = text.rsplit_once(") ")?.1.chars().next()?;
-    Some(if state == 'R' { Outside::Computes } else { Outside::Sleeps })
 }
