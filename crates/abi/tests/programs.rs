@@ -313,7 +313,7 @@ fn ranks_do_not_wait_for_one_that_is_away() {
     let program = compiled(compiler, "wakeups", &folder);
     let (count, seconds) = if is_full() { ("8", "4") } else { ("3", "1") };
     for (ranks, before) in [(2, &[][..]), (2, &["taskset", "-c", "0"]), (5, &[])] {
-        for arguments in [["again", count, "60"], ["random", seconds, "60"]] {
+        for arguments in [["again", count, "120"], ["random", seconds, "120"]] {
             let output = run_with(&program, ranks, before, &arguments);
             succeeded(&output, &format!("{ranks} ranks, {before:?}: wakeups {arguments:?}"));
         }
