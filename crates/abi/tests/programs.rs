@@ -170,6 +170,35 @@ fn every_rank_says_hello() {
     assert_eq!(lines, ["hello from 0 of 3", "hello from 1 of 3", "hello from 2 of 3"]);
 }
 
+/// Limits are those of the launcher, of the environment, or of control variables, and else those of the library.
+#[test]
+fn limits_are_set_for_all_ranks() {
+    let folder = Folder::new("limits");
+    let program = compiled(ferry_cc(), "limits", &folder);
+    let limits = |options: &[&str], wanted: &[&str]| {
+        succeeded(&run_with(&program, 3, options, wanted), &options.join(" "));
+    };
+    limits(&[], &["8192", "65536", "16777216"]);
+    limits(&["--limit", "eager=0,budget=64K"], &["0", "43690", "65536"]);
+    limits(&["--limit", "eager=32K", "--limit", "credit=1K"], &["32768", "1024", "16777216"]);
+    limits(&["-genv", "FERRY_LIMIT=budget=32M"], &["8192", "65536", "33554432"]);
+    limits(&["--limit", "eager=32K"], &["write", "ferrywire_credit_bytes", "2048"]);
+    limits(&[], &["write", "ferrywire_eager_bytes_max", "100"]);
+    limits(&[], &["refuse", "ferrywire_eager_bytes_max", "32769"]);
+}
+
+#[test]
+fn ranks_with_different_limits_do_not_start() {
+    let folder = Folder::new("other-limits");
+    let program = compiled(ferry_cc(), "limits", &folder);
+    let path = program.to_str().expect("text");
+    let second = [":", "-n", "1", "-x", "FERRY_TEST_RANK=1", path, "differ"];
+    let output = run_with(&program, 1, &[], &[["differ"].as_slice(), &second].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("set the same for all ranks"), "{said}");
+}
+
 /// Messages sent before MPI_Finalize arrive, even if no request is left to wait for them.
 #[test]
 fn what_was_sent_before_the_end_arrives() {

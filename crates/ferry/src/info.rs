@@ -1,5 +1,7 @@
-//! `ferry info`: the rails of this machine, and which one a job would choose; `ferry info FILE`: which MPI a program loads.
+//! `ferry info`: the rails of this machine, and which one a job would choose; `ferry info FILE`: which MPI a program loads;
+//! `ferry info --limits`: what limits can be set.
 
+mod limits;
 mod program;
 
 use std::fmt::Write;
@@ -24,6 +26,9 @@ pub(crate) struct Info {
     ///
     /// The exit code is 0 if the program fits or does not use MPI, 1 if it does not fit, and 2 if that cannot be told.
     file: Option<PathBuf>,
+    /// List the limits that `ferry run --limit` sets.
+    #[arg(long, conflicts_with = "file")]
+    limits: bool,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -69,6 +74,10 @@ impl Info {
     pub(crate) fn run(&self) -> ExitCode {
         if let Some(file) = &self.file {
             return program::run(file, self.json);
+        }
+        if self.limits {
+            limits::tell(self.json);
+            return ExitCode::SUCCESS;
         }
         let rails = Rails::look();
         if self.json {

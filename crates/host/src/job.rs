@@ -14,6 +14,7 @@ use crate::bootstrap::{self, BootstrapError, Files, Member};
 use crate::control_channel::ControlChannel;
 use crate::cores;
 use crate::fabric::{Endpoint, NoFabric};
+use crate::job_limits::{BadLimit, JobLimits, LIMIT_VARIABLE};
 use crate::launcher::{self, Bootstrapped, KvsError, LauncherError, Started};
 use crate::net::Net;
 use crate::net::directory::{Directory, Host};
@@ -48,6 +49,20 @@ pub enum JoinError {
     NoHosts,
     /// The job has chosen libfabric, which does not work here.
     Fabric(NoFabric),
+    /// The environment sets limits that cannot be.
+    Limits {
+        /// What it sets.
+        value: String,
+        /// What is wrong with that.
+        bad: BadLimit,
+    },
+    /// Another rank of this host uses other limits.
+    OtherLimits {
+        /// Those of the other rank.
+        theirs: JobLimits,
+        /// What this rank is to use.
+        ours: JobLimits,
+    },
 }
 
 impl fmt::Display for JoinError {
@@ -79,6 +94,12 @@ impl fmt::Display for JoinError {
                  feature `hosts` of the crate `ferrywire`"
             ),
             JoinError::Fabric(error) => error.fmt(f),
+            JoinError::Limits { value, bad } => write!(f, "{LIMIT_VARIABLE} is '{value}': {bad}"),
+            JoinError::OtherLimits { theirs, ours } => write!(
+                f,
+                "this rank is to use the limits {ours}, and another rank uses {theirs}; set the same for all ranks \
+                 ({LIMIT_VARIABLE}, or the control variables of MPI_T)"
+            ),
         }
     }
 }
@@ -99,6 +120,10 @@ pub fn join(
     {
         return Err(JoinError::Privileged { variable });
     }
+    let limits_wanted = match read(LIMIT_VARIABLE) {
+        Some(value) => value.parse().map_err(|bad| JoinError::Limits { value, bad })?,
+        None => JobLimits::default(),
+    };
     let mut spawned = None;
     let (segment, net, rank, channel, program) = match bootstrap::from_environment(&read) {
         Some(bootstrap) => {
@@ -117,7 +142,8 @@ pub fn join(
         }
         None => match launcher::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {
-                let alone = local(1, false, operators).map_err(JoinError::Memory)?;
+                let alone = local_with(1, false, operators, &limits_wanted);
+                let alone = alone.map_err(JoinError::Memory)?;
                 return Ok(alone.into_iter().next().expect("a job of one has one").alone());
             }
             Started::Kvs(mut kvs) => {
@@ -127,7 +153,7 @@ pub fn join(
             }
         },
     };
-    let limits = limits(segment.ranks());
+    let limits = agreed_limits(&segment, limits_wanted)?;
     let (segment, net) = (Arc::new(segment), net.map(Arc::new));
     let rank = Rank::new(segment, net, rank, limits, operators, Some(channel));
     let rank = rank.map_err(JoinError::Memory)?.running(program);
@@ -181,10 +207,19 @@ pub(crate) fn open(file: OwnedFd) -> Result<Segment, JoinError> {
 /// Creates a job whose `ranks` ranks are threads of this process, and returns them in order. `oversubscribed` if they
 /// have to share cores.
 pub fn local(ranks: u32, oversubscribed: bool, operators: Operators) -> io::Result<Vec<Rank>> {
+    local_with(ranks, oversubscribed, operators, &JobLimits::default())
+}
+
+fn local_with(
+    ranks: u32,
+    oversubscribed: bool,
+    operators: Operators,
+    limits: &JobLimits,
+) -> io::Result<Vec<Rank>> {
     let segment = Arc::new(Segment::create(ranks, random(), oversubscribed)?);
     segment.note_cores(cores::usable());
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
-    let limits = limits(ranks);
+    let limits = limits.of_nic(ranks);
     let rank = |rank| Rank::new(Arc::clone(&segment), None, rank, limits.clone(), operators, None);
     (0..ranks).map(rank).collect()
 }
@@ -229,7 +264,8 @@ pub fn local_hosts(
             let net = Some(Arc::new(net.ok_or(io::ErrorKind::InvalidInput)?));
             let channel = Some(ControlChannel::threads(&barrier));
             let segment = Arc::clone(&segment);
-            all.push(Rank::new(segment, net, rank, limits(ranks), operators, channel)?);
+            let limits = JobLimits::default().of_nic(ranks);
+            all.push(Rank::new(segment, net, rank, limits, operators, channel)?);
         }
     }
     Ok(all)
@@ -306,16 +342,17 @@ static WORD: AtomicU64 = AtomicU64::new(0);
 /// The process that has drawn the word.
 static DRAWN_BY: Mutex<u32> = Mutex::new(0);
 
-/// The limits of a NIC among `ranks` ranks on a node.
-///
-/// Together, all ranks may hold twice the usual budget as initial credit; each gets less where its share of that is
-/// less.
-fn limits(ranks: u32) -> Limits {
-    // A rank that shares a core may be off it for a millisecond, which is no reason to retry.
-    let retry_ns_min = 1_000_000;
-    let limits = Limits { unexpected_bytes_max: 16 << 20, retry_ns_min, ..Limits::default() };
-    let share = 2 * limits.unexpected_bytes_max / ranks.max(1);
-    Limits { credit_bytes: limits.credit_bytes.min(share), ..limits }
+/// The limits of this rank's NIC, which are those of all ranks of its host.
+fn agreed_limits(segment: &Segment, wanted: JobLimits) -> Result<Limits, JoinError> {
+    let agreed = segment.agree_limits(wanted);
+    let differs = || {
+        let (ours, theirs) = (wanted.values_set(), agreed.values_set());
+        ours.iter().zip(theirs).any(|(ours, theirs)| ours.is_some() && *ours != theirs)
+    };
+    if differs() {
+        return Err(JoinError::OtherLimits { theirs: agreed, ours: wanted });
+    }
+    Ok(agreed.of_nic(segment.ranks()))
 }
 
 /// A random number, probably unique.

@@ -51,6 +51,7 @@ mod forged;
 pub mod fuzzed;
 mod here;
 pub mod job;
+pub mod job_limits;
 mod launcher;
 mod lock;
 mod loopback;

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::IpAddr;
 
+use ferrywire_host::job_limits::{BadLimit, JobLimits, LIMIT_VARIABLE};
 use serde::{Deserialize, Serialize};
 
 use super::debugger::RankSet;
@@ -48,6 +49,8 @@ pub(super) struct Options {
     pub(super) rail: RailRequest,
     /// The job continues when ranks die.
     pub(super) fault_tolerant: bool,
+    /// Limits of the NIC of each rank.
+    limits: JobLimits,
     /// The ranks that run under gdb.
     pub(super) debugged: Option<RankSet>,
     /// The command line around the program of each rank.
@@ -124,6 +127,10 @@ pub(super) enum BadOptions {
         wanted: &'static str,
     },
     Hosts(String),
+    Limit {
+        option: String,
+        bad: BadLimit,
+    },
     Unsupported {
         option: String,
         instead: &'static str,
@@ -156,6 +163,9 @@ impl fmt::Display for BadOptions {
                 write!(f, "{option} {value}: expected {wanted}")
             }
             BadOptions::Hosts(why) => f.write_str(why),
+            BadOptions::Limit { option, bad } => {
+                write!(f, "{option} {bad}; ferry info --limits lists the limits")
+            }
             BadOptions::Unsupported { option, instead } => {
                 write!(f, "{option} is not supported; {instead}")
             }
@@ -197,6 +207,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
         if words.next().is_none() {
             options.settle_rail()?;
             options.settle_command()?;
+            options.settle_limits();
             return Ok(Asked::Run(Box::new(options)));
         }
     }
@@ -213,6 +224,13 @@ impl Options {
         match first.filter(|word| *ranks == RankSet::All && RankSet::parse(word).is_some()) {
             Some(word) => Err(BadOptions::SeparateRanks { list: word.to_owned() }),
             None => Ok(()),
+        }
+    }
+
+    /// Passes the limits to all ranks.
+    fn settle_limits(&mut self) {
+        if self.limits != JobLimits::default() {
+            self.environment.push((LIMIT_VARIABLE.to_owned(), self.limits.to_string()));
         }
     }
 
@@ -343,6 +361,7 @@ fn apply(
         Meaning::Rail => options.rail = values.rail()?,
         Meaning::HangTimeout => options.hang_timeout_seconds = Some(values.seconds()?),
         Meaning::OnDeadlock => options.only_reports_deadlocks = values.on_deadlock()?,
+        Meaning::Limit => options.limits = options.limits.then(values.limits()?),
         Meaning::OnDeath => options.fault_tolerant = values.on_death()?,
         Meaning::FaultTolerant { values: count } => {
             for _ in 0..count {
@@ -487,6 +506,12 @@ impl Values<'_, '_> {
             "report" => Ok(true),
             _ => Err(self.bad(value, "end or report")),
         }
+    }
+
+    /// `NAME=BYTES,NAME=BYTES`.
+    fn limits(&mut self) -> Result<JobLimits, BadOptions> {
+        let value = self.take()?;
+        value.parse().map_err(|bad| BadOptions::Limit { option: self.option.to_owned(), bad })
     }
 
     /// A list of ranks after an equals sign, or all.

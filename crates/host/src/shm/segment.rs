@@ -29,6 +29,7 @@ use std::time::Duration;
 use ferrywire_nic::Peer;
 
 use crate::facts::{FACTS_BYTES, Facts, FactsPage, Glance, Page};
+use crate::job_limits::{JobLimits, LIMIT_ROWS, LIMITS};
 use crate::shm::arena::{Arena, PAGE_BYTES, RING_BYTES};
 use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::{Label, Newcomers};
@@ -67,6 +68,8 @@ struct SegmentHeader {
     planes: AtomicU32,
     /// Cores that the ranks may use; zero if unknown.
     cores: AtomicU32,
+    /// The limits that users can set, in the order of their rows, each and 1; zero until the first rank joins.
+    limits: [AtomicU32; LIMITS],
     /// How much of each arena is taken.
     taken: [AtomicU64; PLANES as usize],
     /// How much of the room for windows is taken.
@@ -264,6 +267,18 @@ impl Segment {
     /// Records how many cores the ranks may use, before they join.
     pub fn note_cores(&self, cores: u32) {
         self.header().cores.store(cores, Ordering::Relaxed);
+    }
+
+    /// The limits that all ranks of this host use. The first rank that joins decides, by what it wants.
+    pub(crate) fn agree_limits(&self, wanted: JobLimits) -> JobLimits {
+        let mut agreed = [0; LIMITS];
+        for (row, place) in LIMIT_ROWS.iter().zip(&self.header().limits) {
+            let ours = wanted.value(row.limit) + 1;
+            let (first, late) = (Ordering::Relaxed, Ordering::Relaxed);
+            let decided = place.compare_exchange(0, ours, first, late).unwrap_or_else(|it| it);
+            agreed[row.limit as usize] = if decided == 0 { ours - 1 } else { decided - 1 };
+        }
+        JobLimits::of_values(agreed)
     }
 
     /// Whether each rank has a second core, for another thread. The answer is the same on all ranks.
@@ -554,7 +569,7 @@ const WINDOW_UNIT: u64 = 64 << 10;
 /// The room for windows, more than a machine has memory: each window takes another piece.
 const WINDOWS_BYTES: u64 = 1 << 46;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x07");
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x08");
 
 /// The most bytes of the address of a launcher.
 const LAUNCHER_ADDRESS_BYTES: usize = 60;

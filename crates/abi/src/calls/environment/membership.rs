@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
+use ferrywire_host::job_limits::LIMIT_VARIABLE;
 use ferrywire_host::{HoldReports, bootstrap, job, stdio};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::Group;
@@ -24,7 +25,7 @@ use crate::objects::communicator::Comm;
 use crate::objects::op::OPERATORS;
 use crate::objects::process::{self, Process};
 use crate::objects::request;
-use crate::tool::event;
+use crate::tool::{control, event};
 
 /// What keeps this process in its job.
 struct Membership {
@@ -125,7 +126,11 @@ fn join(thread_level: c_int) -> Result {
         stdio::buffer_lines();
     }
     flush_when_we_panic();
-    let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
+    let read = |name: &str| match name {
+        LIMIT_VARIABLE => control::limits_wanted(),
+        _ => std::env::var(name).ok(),
+    };
+    let rank = job::join(read, OPERATORS)
         .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?
         .reporting_to(event::on_report);
     // Leaked, because every communicator refers to it, and the program may keep some to the end.

@@ -57,6 +57,8 @@ pub(super) enum Meaning {
     HangTimeout,
     /// What happens to a job whose ranks wait for each other for ever.
     OnDeadlock,
+    /// Limits of the NIC.
+    Limit,
     Gdb,
     RankCommand,
     /// What happens to the other ranks when one dies.
@@ -201,6 +203,12 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::OnDeath,
         "--on-death end|continue",
         "when a rank dies, end the others, or tell them and continue (end)",
+    ),
+    ours(
+        &["limit"],
+        Meaning::Limit,
+        "--limit NAME=BYTES,...",
+        "set limits of all ranks, such as eager=32K; ferry info --limits lists them",
     ),
     ours(
         &["gdb"],

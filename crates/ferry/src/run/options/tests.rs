@@ -238,3 +238,17 @@ fn help_has_a_line_for_each_of_ours() {
     assert_eq!(parse(&words("-n 2 --help")), Ok(Asked::Help));
     assert_eq!(parse(&words("--version")), Ok(Asked::Version));
 }
+
+#[test]
+fn limits_reach_all_programs() {
+    let options = run("--limit eager=16K -limit=budget=1M --limit eager=4096 -n 1 a : b");
+    assert_eq!(options.environment, [pair("FERRY_LIMIT", "eager=4K,budget=1M")]);
+    assert_eq!(
+        wrong("--limit eager=1M a"),
+        "--limit eager=1048576: expected 0 to 32K; ferry info --limits lists the limits"
+    );
+    assert_eq!(
+        wrong("--limit eager a"),
+        "--limit 'eager': expected NAME=BYTES, such as eager=16K; ferry info --limits lists the limits"
+    );
+}
