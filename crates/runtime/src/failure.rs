@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Fault, Outcome, Peer};
 use ferrywire_modules::ModuleFault;
 
@@ -73,6 +74,21 @@ impl Process {
             Outcome::Failed(Fault::Abandoned) => Failure::Abandoned,
             Outcome::Cancelled => Failure::Cancelled,
             other => Failure::Unexpected(other),
+        }
+    }
+}
+
+impl Failure {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Failure::Truncated { .. } => ErrorCode::TRUNCATED,
+            Failure::PeerDown { unreachable: None, .. } => ErrorCode::RANK_LEFT,
+            Failure::PeerDown { unreachable: Some(_), .. } => ErrorCode::RANK_UNREACHABLE,
+            Failure::Revoked => ErrorCode::REVOKED,
+            Failure::Cancelled | Failure::Abandoned => ErrorCode::CANCELLED,
+            Failure::Module(_) => ErrorCode::MODULE_FAILED,
+            Failure::Unexpected(_) => ErrorCode::INTERNAL,
         }
     }
 }

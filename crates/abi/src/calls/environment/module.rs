@@ -6,6 +6,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::{self, MODULE_COUNTERS};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
@@ -86,6 +87,7 @@ fn group_of(comm: &Comm) -> Result<u16> {
             MPI_ERR_COMM,
             "the communicator has no module; Ferry_Module_load creates one that has",
         )
+        .coded(ErrorCode::NO_MODULE)
     })
 }
 
@@ -156,7 +158,7 @@ entries! {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
         if comm.members.inter().is_some() {
-            return Err(Failure::new(MPI_ERR_COMM, "a module cannot be loaded on an intercommunicator"));
+            return Err(Failure::new(MPI_ERR_COMM, "a module cannot be loaded on an intercommunicator").coded(ErrorCode::INTERCOMM));
         }
         load(&comm, instance, &name.get()?, code_of(code, len)?, module_comm)
     }
@@ -196,12 +198,12 @@ entries! {
         let Some(number) = number else {
             let last = MODULE_COUNTERS - 1;
             let why = format!("invalid counter {counter}; modules have counters 0 to {last}");
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::NO_MODULE));
         };
         let at_least = u64::try_from(at_least).unwrap_or(0);
         match comm.plane().wait_for_module(group, number, at_least) {
             true => Ok(()),
-            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
+            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded").coded(ErrorCode::NO_MODULE)),
         }
     }
 }
