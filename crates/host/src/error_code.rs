@@ -253,7 +253,7 @@ error_codes! {
         825 COMPILER "compiler that cannot be started",
     }
 
-    "Jobs that hang" {
+    "Deadlocks and jobs that hang" {
         901 DEADLOCK_CIRCLE "ranks that wait for each other in a circle",
         902 NEAREST_MISS "receive that a message nearly matches",
         903 TAKEN_MESSAGE "message that a receive from any rank has taken",

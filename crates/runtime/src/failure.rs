@@ -4,7 +4,7 @@ use std::fmt;
 
 use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Fault, Outcome, Peer};
-use ferrywire_modules::ModuleFault;
+use ferrywire_modules::{ModuleFault, Trouble};
 
 use crate::process::Process;
 
@@ -90,6 +90,15 @@ impl Failure {
             Failure::Module(_) => ErrorCode::MODULE_FAILED,
             Failure::Unexpected(_) => ErrorCode::INTERNAL,
         }
+    }
+}
+
+/// The code of the error of a module that was not loaded, at a rank with this trouble.
+pub fn code_of_module(trouble: Option<&Trouble>) -> ErrorCode {
+    match trouble {
+        Some(Trouble::Engine(_)) => ErrorCode::MODULE_ENGINE,
+        Some(Trouble::Setting(_)) => ErrorCode::SETTING,
+        Some(Trouble::Code(_)) | None => ErrorCode::MODULE_REFUSED,
     }
 }
 

@@ -12,6 +12,7 @@ use ferrywire_host::nic::{self, MODULE_COUNTERS};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
 use ferrywire_mpi::operation::{self, Number, Operation};
+use ferrywire_runtime::code_of_module;
 
 use crate::calls::communicators::comm_create;
 use crate::calls::entry::entries;
@@ -55,7 +56,7 @@ fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, Trouble> {
 /// Checks that all ranks succeeded, and with the same code. No rank continues before all have.
 fn agree(comm: &Comm, instance: u16, trouble: Option<&Trouble>, code: &[u8]) -> Result {
     engine::agree(comm.members.rank(), trouble, code, |mine| least_of_all(comm, instance, mine))?
-        .map_err(|why| Failure::new(MPI_ERR_OTHER, why))
+        .map_err(|why| Failure::new(MPI_ERR_OTHER, why).coded(code_of_module(trouble)))
 }
 
 /// The minimum over all ranks, element by element.
