@@ -410,17 +410,17 @@ fn fatal_errors_end_the_job_and_say_why() {
             "rank",
             6,
             "aborted the job with code 6: MPI_Send of 16 bytes to rank 2, tag 3, in MPI_COMM_WORLD: \
-             invalid rank; ranks go from 0 to 1",
+             invalid rank; ranks go from 0 to 1 [FW0101]",
         ),
         (
             "truncation",
             15,
             "aborted the job with code 15: MPI_Recv of 4 bytes from rank 0, tag 3, in \
-             MPI_COMM_WORLD: the message from rank 0 with tag 3 has 16 bytes, more than the receive buffer holds",
+             MPI_COMM_WORLD: the message from rank 0 with tag 3 has 16 bytes, more than the receive buffer holds [FW0104]",
         ),
-        ("early", 16, "ferrywire: MPI_Comm_rank: MPI_Init has not been called"),
-        ("late", 16, "ferrywire: MPI_Barrier: MPI_Finalize has been called"),
-        ("abort", 42, "MPI_Abort was called for MPI_COMM_WORLD with code 42"),
+        ("early", 16, "ferrywire: MPI_Comm_rank: MPI_Init has not been called [FW0005]"),
+        ("late", 16, "ferrywire: MPI_Barrier: MPI_Finalize has been called [FW0005]"),
+        ("abort", 42, "MPI_Abort was called for MPI_COMM_WORLD with code 42 [FW0801]"),
     ] {
         let output = run_with(&program, 2, &[], &[what]);
         let said = String::from_utf8_lossy(&output.stderr);

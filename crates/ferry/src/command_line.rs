@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Args, Command, ValueEnum, ValueHint};
+use ferrywire_host::ErrorCode;
 
 use crate::out;
 use crate::run::{self, DescribedOption};
@@ -76,7 +77,8 @@ impl Man {
                     [] => "it has no subcommands".to_owned(),
                     _ => format!("expected one of {}", names.join(", ")),
                 };
-                eprintln!("ferry man: {whole} has no command {name}: {known}");
+                let why = format_args!("{whole} has no command {name}: {known}");
+                eprintln!("ferry man: {}", ErrorCode::OPTION_VALUE.ends(why));
                 return ExitCode::from(2);
             };
             command = found;

@@ -11,6 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use ferrywire_host::ErrorCode;
+
 use crate::home::{Home, NoHome};
 use crate::out;
 
@@ -136,7 +138,11 @@ pub(crate) fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
     match start(language, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
-            eprintln!("{}: {reason}", language.wrapper());
+            let code = match reason {
+                NotCompiled::Home(_) => ErrorCode::INSTALLATION,
+                NotCompiled::NoCompiler { .. } => ErrorCode::COMPILER,
+            };
+            eprintln!("{}: {}", language.wrapper(), code.ends(&reason));
             ExitCode::from(match reason {
                 NotCompiled::Home(_) => 1,
                 NotCompiled::NoCompiler { .. } => 127,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Command};
+use ferrywire_host::ErrorCode;
 
 use crate::command_line::{self, CommandFile, CommandFileContent};
 use crate::home::{ENGINE, HEADER, Home, LIBRARY, LIBRARY_TO_LINK, LOADED, NoHome};
@@ -70,7 +71,7 @@ impl Install {
         match self.install(ferry) {
             Ok(()) => ExitCode::SUCCESS,
             Err(reason) => {
-                eprintln!("ferry install: {reason}");
+                eprintln!("ferry install: {}", ErrorCode::INSTALLATION.ends(reason));
                 ExitCode::FAILURE
             }
         }

@@ -6,6 +6,7 @@ mod bench;
 mod command_line;
 mod compile;
 mod doctor;
+mod explain;
 mod home;
 mod info;
 mod install;
@@ -53,6 +54,7 @@ enum Command {
         arguments: Vec<OsString>,
     },
     Doctor(doctor::Doctor),
+    Explain(explain::Explain),
     Info(info::Info),
     Install(install::Install),
     Man(command_line::Man),
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::Completion(completion) => completion.run(Ferry::command()),
         Command::Cxx { arguments } => compile::compile(Language::Cxx, &arguments),
         Command::Doctor(doctor) => doctor.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Info(info) => info.run(),
         Command::Install(install) => install.run(Ferry::command()),
         Command::Man(man) => man.run(Ferry::command()),

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stdout};
 
+use ferrywire_host::ErrorCode;
 use serde::Serialize;
 
 /// Prints a line. Exits if the reader has closed the pipe (`ferry ... | head`).
@@ -11,7 +12,8 @@ pub(crate) fn line(text: impl Display) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
-            eprintln!("ferry: cannot write to the standard output: {error}");
+            let why = format_args!("cannot write to the standard output: {error}");
+            eprintln!("ferry: {}", ErrorCode::OUTPUT.ends(why));
             std::process::exit(1);
         }
     }

@@ -47,7 +47,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::{Here, cores};
+use ferrywire_host::{ErrorCode, Here, cores};
 
 use crate::home::Home;
 use crate::out;
@@ -60,7 +60,7 @@ use hosts::HostsError;
 use input::Input;
 use job::{Course, FaultTolerance, Hang, HangSettings, Job, Launcher};
 use options::{Asked, BadOptions, Options, Stdin};
-pub(crate) use options::{DescribedOption, described};
+pub(crate) use options::{DescribedOption, described, distance};
 use output::Sink;
 use plan::{BadPlan, Plan};
 pub(crate) use rail::RailRequest;
@@ -70,7 +70,7 @@ use services::Services;
 use start::{Coloured, NotStarted, Rank, Settings, Start, Who};
 pub(crate) use start::{FILES_OF_LAUNCHER, FILES_PER_RANK};
 use sys::Signals;
-pub(crate) use sys::{memory_file, try_single_copy};
+pub(crate) use sys::{columns_of, memory_file, try_single_copy};
 
 /// What the command is for.
 pub(crate) const ABOUT: &str = "Starts the ranks of a job, on this machine or on several.";
@@ -135,9 +135,34 @@ impl NoJob {
     }
 }
 
+impl NoJob {
+    fn code(&self) -> ErrorCode {
+        match self {
+            NoJob::Options(bad) => bad.code(),
+            NoJob::Plan(bad) => bad.code(),
+            NoJob::Start(not) => not.code(),
+            NoJob::Hosts(HostsError::NoSelf(_)) | NoJob::Os { .. } => ErrorCode::SYSTEM,
+            NoJob::Hosts(HostsError::Rsh { .. }) => ErrorCode::RSH,
+            NoJob::Far(NoFar::HostAddressError { .. }) => ErrorCode::ADDRESS,
+            NoJob::Far(NoFar::NoFabric { .. }) => ErrorCode::RAIL,
+            NoJob::Reaper(_) => ErrorCode::REAPER,
+        }
+    }
+}
+
+/// The text ends with the code.
 impl fmt::Display for NoJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        f.write_str(&self.code().ends(UncodedReason(self)))
+    }
+}
+
+/// The reason without its code.
+struct UncodedReason<'a>(&'a NoJob);
+
+impl fmt::Display for UncodedReason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             NoJob::Options(bad) => write!(f, "{bad}"),
             NoJob::Plan(bad) => write!(f, "{bad}"),
             NoJob::Start(not) => write!(f, "{not}"),

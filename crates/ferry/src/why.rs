@@ -22,6 +22,9 @@ mod tests;
 mod waits;
 mod words;
 
+use std::fmt;
+
+use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, Stage};
 use ferrywire_host::nic::Peer;
 
@@ -70,9 +73,15 @@ enum Doing<'a> {
     Outside,
 }
 
-/// A verdict on a job.
+/// A verdict on a job, which ends with its code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Verdict(pub(crate) String);
+
+impl Verdict {
+    fn new(code: ErrorCode, sentence: impl fmt::Display) -> Verdict {
+        Verdict(code.ends(sentence))
+    }
+}
 
 impl Seen {
     fn doing(&self) -> Doing<'_> {

@@ -194,18 +194,17 @@ fn children_spawn_children() {
 fn no_program(world: &World) {
     let at_root = |why: &str| match world.rank() {
         0 => why.to_owned(),
-        _ => "spawn: the root rank failed; it has the reason".to_owned(),
+        _ => "spawn: the root rank failed; it has the reason [FW0711]".to_owned(),
     };
     let error = Command::new("/no/such/program").ranks(2).spawn(world).unwrap_err();
     assert!(matches!(error, Error::Spawn { .. }));
     assert!(error.to_string().starts_with(&at_root("spawn: ")), "{error}");
     assert!(world.rank() > 0 || error.to_string().contains("/no/such/program"), "{error}");
     let error = Command::new("true").current_dir("/").spawn(world).unwrap_err();
-    let ended =
-        "spawn: a program that was started ended with exit code 0 before it called MPI_Init";
+    let ended = "spawn: a program that was started ended with exit code 0 before it called MPI_Init [FW0711]";
     assert_eq!(error.to_string(), at_root(ended));
     let error = Command::spawn_multiple(&[], world).unwrap_err();
-    assert_eq!(error.to_string(), at_root("spawn: there is no program to start"));
+    assert_eq!(error.to_string(), at_root("spawn: there is no program to start [FW0711]"));
     world.barrier().unwrap();
 }
 

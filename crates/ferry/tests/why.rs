@@ -79,7 +79,7 @@ fn job(work: &str, options: &[&str]) -> Ended {
 }
 
 const TAGS: &str = "ferry run: deadlock: rank 0 waits in receive from rank 1 (tag 8); a message from rank 1 (tag 7, 1 byte) \
-                    has arrived, and nothing receives it: is the tag wrong?\n";
+                    has arrived, and nothing receives it: is the tag wrong? [FW0902]\n";
 
 #[test]
 fn a_deadlock_ends_the_job_and_is_explained() {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Probed as Seen, Ticket};
 use ferrywire_host::{Keep, memory};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
@@ -633,7 +634,10 @@ impl Comm {
         match failure {
             Failure::Truncated { bytes, .. } => Error::Truncated { call, bytes },
             Failure::PeerDown { peer, unreachable, .. } => self.lost(call, peer, unreachable),
-            Failure::Module(fault) => Error::Module { call, why: fault.to_string() },
+            Failure::Module(fault) => {
+                let code = ErrorCode::MODULE_FAILED;
+                Error::Module { call, code, why: fault.to_string() }
+            }
             Failure::Revoked => Error::Revoked { call },
             _ if self.is_revoked() => Error::Revoked { call },
             _ => Error::Cancelled { call },

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::numbers::COMMS_MAX;
 use ferrywire_mpi::operation::{self, Operation};
 use ferrywire_runtime::TAG_MAX;
@@ -104,6 +105,8 @@ pub enum Error {
     Window {
         /// The call and its arguments.
         call: Box<Call>,
+        /// Its code.
+        code: ErrorCode,
         /// The reason.
         why: String,
     },
@@ -113,6 +116,8 @@ pub enum Error {
         call: Box<Call>,
         /// The kind of the reason, as the standard library has it.
         kind: std::io::ErrorKind,
+        /// Its code.
+        code: ErrorCode,
         /// The reason.
         why: String,
     },
@@ -127,6 +132,8 @@ pub enum Error {
     Port {
         /// The call and its arguments.
         call: Box<Call>,
+        /// Its code.
+        code: ErrorCode,
         /// The reason.
         why: String,
     },
@@ -161,11 +168,15 @@ pub enum Error {
     Module {
         /// The call and its arguments.
         call: Box<Call>,
+        /// Its code.
+        code: ErrorCode,
         /// The reason.
         why: String,
     },
     /// This process could not join its job.
     Join {
+        /// Its code.
+        code: ErrorCode,
         /// The reason.
         why: String,
     },
@@ -196,9 +207,49 @@ impl fmt::Debug for Error {
     }
 }
 
+impl Error {
+    /// Its code, with which its text ends. `ferry explain` explains it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Truncated { call, .. } if call.peer.is_all() => ErrorCode::COLLECTIVE_LENGTH,
+            Error::Truncated { .. } => ErrorCode::TRUNCATED,
+            Error::Misfit { .. } => ErrorCode::MISFIT,
+            Error::WrongType { .. } => ErrorCode::WRONG_TYPE,
+            Error::RankLost { loss: Loss::Unreachable(_), .. } => ErrorCode::RANK_UNREACHABLE,
+            Error::RankLost { .. } => ErrorCode::RANK_LEFT,
+            Error::NoSuchRank { .. } => ErrorCode::RANK,
+            Error::NoSuchTag { .. } => ErrorCode::TAG,
+            Error::Unsuitable { .. } => ErrorCode::OPERATION,
+            Error::WrongLength { .. } => ErrorCode::WRONG_LENGTH,
+            Error::Topology { .. } => ErrorCode::TOPOLOGY,
+            Error::OutsideWindow { .. } => ErrorCode::WINDOW_RANGE,
+            Error::Spawn { .. } => ErrorCode::SPAWN,
+            Error::Revoked { .. } => ErrorCode::REVOKED,
+            Error::NotFaultTolerant { .. } => ErrorCode::NOT_FAULT_TOLERANT,
+            Error::Cancelled { .. } => ErrorCode::CANCELLED,
+            Error::Value { .. } => ErrorCode::VALUE,
+            Error::TooManyComms { .. } => ErrorCode::TOO_MANY_COMMS,
+            Error::Window { code, .. }
+            | Error::File { code, .. }
+            | Error::Port { code, .. }
+            | Error::Module { code, .. }
+            | Error::Join { code, .. } => *code,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        f.write_str(&self.code().ends(Uncoded(self)))
+    }
+}
+
+/// An error without its code.
+struct Uncoded<'a>(&'a Error);
+
+impl fmt::Display for Uncoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Error::Truncated { call, bytes } if call.peer.is_all() => write!(
                 f,
                 "{call}: another rank passed {bytes} bytes; all ranks must pass buffers of matching sizes"
@@ -255,10 +306,10 @@ impl fmt::Display for Error {
                 write!(f, "{call}: items {offset} to {end} of a part that has {len}")
             }
             Error::Topology { call, why }
-            | Error::Window { call, why }
+            | Error::Window { call, why, .. }
             | Error::File { call, why, .. }
             | Error::Spawn { call, why }
-            | Error::Port { call, why } => {
+            | Error::Port { call, why, .. } => {
                 write!(f, "{call}: {why}")
             }
             Error::Revoked { call } => write!(
@@ -278,8 +329,8 @@ impl fmt::Display for Error {
                 f,
                 "{call}: a rank already has {COMMS_MAX} communicators, the maximum; drop some first"
             ),
-            Error::Module { call, why } => write!(f, "{call}: {why}"),
-            Error::Join { why } => write!(f, "this process cannot join its job: {why}"),
+            Error::Module { call, why, .. } => write!(f, "{call}: {why}"),
+            Error::Join { why, .. } => write!(f, "this process cannot join its job: {why}"),
         }
     }
 }

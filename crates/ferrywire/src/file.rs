@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Outcome, Posted};
 use ferrywire_runtime::{
     self as runtime, FileAccess, FileError, FilePosition, Trouble, Whence, With,
@@ -161,7 +162,7 @@ impl<T: Plain> File<T> {
             Ok(view) => self.told(what, file.set_view(comm.runtime(), view, 0))?,
             Err(why) => {
                 comm.runtime().refuse_file_call(REFUSED);
-                return Err(comm.wrong_file_call(what, why));
+                return Err(comm.wrong_file_call(what, ErrorCode::VIEW, why));
             }
         }
         Ok(File { open: Arc::clone(&self.open), items: PhantomData })
@@ -480,7 +481,8 @@ impl<T: Plain> File<T> {
         let way = if needed == FileAccess::Read { "reading" } else { "writing" };
         let why = format!("the file is not open for {way}");
         let call = self.open.comm.call(what);
-        Err(Error::File { call, kind: io::ErrorKind::PermissionDenied, why })
+        let code = ErrorCode::FILE_ACCESS;
+        Err(Error::File { call, code, kind: io::ErrorKind::PermissionDenied, why })
     }
 
     fn what<U: Plain>(&self, name: &'static str, items: Option<usize>) -> What {
@@ -571,14 +573,22 @@ impl Comm {
             FileError::Failed(failure) => self.error_of(what, failure),
             FileError::NotCreated(error) => self.not_created(what, error),
             FileError::Window(error) => self.window_error(what, error),
-            other => Error::File { call: self.call(what), kind, why: other.to_string() },
+            other => {
+                let (call, code) = (self.call(what), other.code());
+                Error::File { call, code, kind, why: other.to_string() }
+            }
         }
     }
 
     /// The error of a call of a file with wrong arguments.
-    pub(crate) fn wrong_file_call(&self, what: What, why: impl Into<String>) -> Error {
+    pub(crate) fn wrong_file_call(
+        &self,
+        what: What,
+        code: ErrorCode,
+        why: impl Into<String>,
+    ) -> Error {
         let (call, why) = (self.call(what), why.into());
-        Error::File { call, kind: io::ErrorKind::InvalidInput, why }
+        Error::File { call, code, kind: io::ErrorKind::InvalidInput, why }
     }
 }
 

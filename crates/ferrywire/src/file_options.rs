@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_runtime::{
     Created, FileAccess, FileCreation, FileError, FileHints, FileMode, OpenRequest,
 };
@@ -132,7 +133,7 @@ impl FileOptions {
             Ok(mode) => mode,
             Err(why) => {
                 own.runtime().refuse_file_call(REFUSED);
-                return Err(own.wrong_file_call(what, why));
+                return Err(own.wrong_file_call(what, ErrorCode::ACCESS_MODE, why));
             }
         };
         let request = OpenRequest {

@@ -220,6 +220,7 @@ pub use counters::{Counters, Trigger};
 pub use error::{Call, Error, Loss};
 pub use fault::Agreed;
 pub use ferrywire_derive::Plain;
+pub use ferrywire_host::ErrorCode;
 pub use ferrywire_host::nic::Trap;
 pub use ferrywire_modules::ModuleFault;
 pub use ferrywire_mpi::operation::Operation;

@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{MODULE_COUNTERS, Module as Hooks};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::operation::Operation;
+use ferrywire_runtime::code_of_module;
 
 use crate::comm::Comm;
 use crate::error::Error;
@@ -84,8 +86,10 @@ impl Comm {
             self.allreduce(&mut mine, Operation::Min)?;
             Ok::<_, Error>(mine)
         };
-        engine::agree(self.rank(), trouble, code, least)?
-            .map_err(|why| Error::Module { call: self.call(self.what_all(call)), why })
+        engine::agree(self.rank(), trouble, code, least)?.map_err(|why| {
+            let call = self.call(self.what_all(call));
+            Error::Module { call, code: code_of_module(trouble), why }
+        })
     }
 }
 
@@ -149,7 +153,8 @@ impl Module {
                 MODULE_COUNTERS - 1
             ),
         };
-        Err(Error::Module { call: self.comm.call(self.comm.what_all("wait")), why })
+        let call = self.comm.call(self.comm.what_all("wait"));
+        Err(Error::Module { call, code: ErrorCode::NO_MODULE, why })
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ferrywire_host::AskError;
+use ferrywire_host::ErrorCode;
 use ferrywire_runtime::{CreateError, MeetError, MeetErrorKind};
 
 use crate::comm::{Comm, What};
@@ -93,7 +94,7 @@ impl Port {
             }
             Ok(false) => {
                 let why = format!("the service \"{service}\" is published already");
-                Err(Error::Port { call: self.comm.call(what), why })
+                Err(Error::Port { call: self.comm.call(what), code: ErrorCode::SERVICE, why })
             }
             Err(error) => Err(self.comm.not_asked(what, &error)),
         }
@@ -154,18 +155,22 @@ impl Comm {
                 let why = format!(
                     "\"{name}\" is not the name of a port: pass what Port::name or Comm::look_up returned"
                 );
-                Error::Port { call: self.call(what), why }
+                Error::Port { call: self.call(what), code: ErrorCode::PORT, why }
             }
             error if error.kind() == MeetErrorKind::Spawn => {
                 Error::Spawn { call: self.call(what), why: error.to_string() }
             }
-            error => Error::Port { call: self.call(what), why: error.to_string() },
+            error => {
+                let (call, code) = (self.call(what), error.code());
+                Error::Port { call, code, why: error.to_string() }
+            }
         }
     }
 
     /// The error for a launcher that could not be asked for a service.
     fn not_asked(&self, what: What, error: &AskError) -> Error {
-        Error::Port { call: self.call(what), why: error.to_string() }
+        let code = ErrorCode::SERVICE;
+        Error::Port { call: self.call(what), code, why: error.to_string() }
     }
 }
 

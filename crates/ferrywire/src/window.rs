@@ -140,7 +140,10 @@ impl Comm {
         match error {
             WindowError::Failed(failure) => self.error_of(what, failure),
             WindowError::NotCreated(error) => self.not_created(what, error),
-            other => Error::Window { call: self.call(what), why: other.to_string() },
+            other => {
+                let (call, code) = (self.call(what), other.code());
+                Error::Window { call, code, why: other.to_string() }
+            }
         }
     }
 }

@@ -93,5 +93,5 @@ pub fn init() -> Result<World, Error> {
 /// Makes the driver of this process. No other function does.
 fn join() -> Result<Rank, Error> {
     job::join(|name| std::env::var(name).ok(), OPERATORS)
-        .map_err(|error| Error::Join { why: error.to_string() })
+        .map_err(|error| Error::Join { code: error.code(), why: error.to_string() })
 }

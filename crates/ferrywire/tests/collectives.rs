@@ -308,16 +308,22 @@ fn combined_blocks_are_scattered() {
 fn a_refused_call_does_not_shift_later_ones() {
     local(2, |world| {
         let error = world.alltoallv(&[vec![1u8]]).unwrap_err();
-        assert_eq!(error.to_string(), "alltoallv: the send list has 1 items; pass 2");
+        assert_eq!(error.to_string(), "alltoallv: the send list has 1 items; pass 2 [FW0206]");
         let error = world.gatherv(&1u8, 7).unwrap_err();
         assert_eq!(
             error.to_string(),
             "gatherv of 1 byte with root 7: invalid rank; ranks go from 0 to 1"
         );
         let error = world.scatterv::<u8, Vec<u8>>(None, 9).unwrap_err();
-        assert_eq!(error.to_string(), "scatterv with root 9: invalid rank; ranks go from 0 to 1");
+        assert_eq!(
+            error.to_string(),
+            "scatterv with root 9: invalid rank; ranks go from 0 to 1 [FW0101]"
+        );
         let error = world.reduce_scatter(&[1, 2, 3], &[1, 1], Operation::Sum).unwrap_err();
-        assert_eq!(error.to_string(), "reduce_scatter of 12 bytes: the buffer has 3 items; pass 2");
+        assert_eq!(
+            error.to_string(),
+            "reduce_scatter of 12 bytes: the buffer has 3 items; pass 2 [FW0206]"
+        );
         assert_eq!(world.allgatherv(&world.rank()).unwrap(), [[0], [1]]);
     });
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::local;
-use ferrywire::{ANY, Error, Operation};
+use ferrywire::{ANY, Error, ErrorCode, Operation};
 
 /// The error of rank 1 when rank 0 runs `zero` and rank 1 runs `one`.
 fn said<R>(
@@ -30,7 +30,7 @@ fn a_message_longer_than_its_buffer() {
     assert_eq!(
         short,
         "receive of 8 bytes from rank 0, tag 7: the message has 24 bytes; receive into a longer \
-         buffer or use receive_vec"
+         buffer or use receive_vec [FW0104]"
     );
     let long = said(
         |world| {
@@ -42,7 +42,7 @@ fn a_message_longer_than_its_buffer() {
     assert_eq!(
         long,
         "irecv of 100 bytes from any rank, any tag: the message has 1048576 bytes; receive into a \
-         longer buffer or use receive_vec"
+         longer buffer or use receive_vec [FW0104]"
     );
 }
 
@@ -63,7 +63,7 @@ fn a_message_of_another_type() {
     assert_eq!(
         misfit,
         "receive_vec from rank 0, tag 7: the message has 10 bytes, which is not a multiple of the \
-         item size, 4 bytes; receive the type that was sent"
+         item size, 4 bytes; receive the type that was sent [FW0112]"
     );
     let value = said(
         |world| world.send(&[0xffu8; 3], 1, 7).unwrap(),
@@ -78,30 +78,30 @@ fn ranks_and_tags_that_do_not_exist() {
         let text = |result: Result<(), Error>| result.unwrap_err().to_string();
         assert_eq!(
             text(world.send(&1u8, 3, 0)),
-            "send of 1 byte to rank 3, tag 0: invalid rank; ranks go from 0 to 2"
+            "send of 1 byte to rank 3, tag 0: invalid rank; ranks go from 0 to 2 [FW0101]"
         );
         assert_eq!(
             text(world.receive(&mut [0u8; 4], -1, 0).map(drop)),
-            "receive of 4 bytes from rank -1, tag 0: invalid rank; ranks go from 0 to 2"
+            "receive of 4 bytes from rank -1, tag 0: invalid rank; ranks go from 0 to 2 [FW0101]"
         );
         assert_eq!(
             text(world.send(&1u16, 0, 1 << 24)),
-            "send of 2 bytes to rank 0, tag 16777216: invalid tag; tags go from 0 to 16777215"
+            "send of 2 bytes to rank 0, tag 16777216: invalid tag; tags go from 0 to 16777215 [FW0102]"
         );
         assert_eq!(
             text(world.send(&1u16, 0, ANY)),
-            "send of 2 bytes to rank 0, any tag: invalid tag; tags go from 0 to 16777215"
+            "send of 2 bytes to rank 0, any tag: invalid tag; tags go from 0 to 16777215 [FW0102]"
         );
         assert_eq!(
             text(world.broadcast(&mut 1.0, 7)),
-            "broadcast of 8 bytes with root 7: invalid rank; ranks go from 0 to 2"
+            "broadcast of 8 bytes with root 7: invalid rank; ranks go from 0 to 2 [FW0101]"
         );
         let alone = world.split(world.rank(), 0).unwrap().unwrap();
         let rank = world.rank();
         assert_eq!(
             text(alone.probe(1, 2).map(drop)),
             format!(
-                "probe from rank 1, tag 2, in split {rank} of world: invalid rank; the only rank is 0"
+                "probe from rank 1, tag 2, in split {rank} of world: invalid rank; the only rank is 0 [FW0101]"
             )
         );
     });
@@ -113,16 +113,16 @@ fn a_collective_that_cannot_be() {
         let text = |result: Result<(), Error>| result.unwrap_err().to_string();
         assert_eq!(
             text(world.allreduce(&mut 1.5, Operation::BitXor)),
-            "allreduce of 8 bytes: BitXor is not defined for numbers of type F64"
+            "allreduce of 8 bytes: BitXor is not defined for numbers of type F64 [FW0203]"
         );
         assert_eq!(
             text(world.alltoall(&[1u8, 2, 3]).map(drop)),
-            "alltoall of 3 bytes: the send buffer has 3 items; pass 4"
+            "alltoall of 3 bytes: the send buffer has 3 items; pass 4 [FW0206]"
         );
         if world.rank() == 0 {
             assert_eq!(
                 text(world.scatter(Some(&[1u8, 2, 3]), &mut [0; 2], 0)),
-                "scatter of 2 bytes with root 0: the buffer of the root has 3 items; pass 4"
+                "scatter of 2 bytes with root 0: the buffer of the root has 3 items; pass 4 [FW0206]"
             );
         }
     });
@@ -133,13 +133,13 @@ fn a_collective_that_cannot_be() {
     assert_eq!(
         uneven,
         "broadcast of 8 bytes with root 0: another rank passed 16 bytes; all ranks must pass buffers \
-         of matching sizes"
+         of matching sizes [FW0202]"
     );
 }
 
 #[test]
 fn a_rank_that_has_left() {
-    let left = " rank 0 has left the job";
+    let left = " rank 0 has left the job [FW0701]";
     let gone = |_: &ferrywire::World| {};
     assert_eq!(
         said(gone, |world| world.receive(&mut 0u64, 0, 7)),
@@ -176,7 +176,7 @@ fn in_another_communicator_both_ranks_are_named() {
             assert_eq!(
                 error.to_string(),
                 "receive of 1 byte from rank 0, tag 1, in split 0 of world: rank 0, which is rank \
-                 2 of world, has left the job"
+                 2 of world, has left the job [FW0701]"
             );
         }
     });
@@ -185,7 +185,8 @@ fn in_another_communicator_both_ranks_are_named() {
 #[test]
 fn a_message_received_as_another_type() {
     let bits = |world: &ferrywire::World| world.send(&[1u64, 2], 1, 7).unwrap();
-    let wrong = ": rank 0 sent u64, but it is received as f64; receive the type that was sent";
+    let wrong =
+        ": rank 0 sent u64, but it is received as f64; receive the type that was sent [FW0113]";
     assert_eq!(
         said(bits, |world| world.receive(&mut [0.0f64; 2], 0, 7)),
         format!("receive of 16 bytes from rank 0, tag 7{wrong}")
@@ -248,6 +249,7 @@ fn debug_prints_the_same_text_as_display() {
     local(1, |world| {
         let error = world.send(&1u8, 5, 0).unwrap_err();
         assert_eq!(format!("{error:?}"), error.to_string());
+        assert_eq!(error.code(), ErrorCode::RANK);
     });
 }
 

@@ -256,8 +256,8 @@ fn errors_are_those_of_all_ranks() {
     let shown = |path: &Path| format!("the file \"{}\"", path.display());
     local(3, |world| {
         let rank = world.rank();
-        let says = |error: Error, text: &str, expected: ErrorKind| {
-            assert_eq!(error.to_string(), text);
+        let says = |error: Error, text: &str, code: &str, expected: ErrorKind| {
+            assert_eq!(error.to_string(), format!("{text} [{code}]"));
             let Error::File { kind, .. } = error else { panic!("{error}") };
             assert_eq!(kind, expected);
         };
@@ -265,11 +265,11 @@ fn errors_are_those_of_all_ranks() {
         let text = format!("open, in {}: No such file or directory (os error 2)", shown(&missing));
         let elsewhere = "the call failed at rank 0: ";
         let others = text.replace(": No", &format!(": {elsewhere}No"));
-        says(error, if rank == 0 { &text } else { &others }, ErrorKind::NotFound);
+        says(error, if rank == 0 { &text } else { &others }, "FW0602", ErrorKind::NotFound);
 
         let error = FileOptions::new().open(world, &path).unwrap_err();
         let text = format!("open, in {}: the options have neither read nor write", shown(&path));
-        says(error, &text, ErrorKind::InvalidInput);
+        says(error, &text, "FW0606", ErrorKind::InvalidInput);
 
         let file = File::create(world, &path).unwrap();
         file.write_at_all(0, b"text").unwrap();
@@ -277,27 +277,42 @@ fn errors_are_those_of_all_ranks() {
         let file = file.set_view::<u64>(&FileView::all()).unwrap();
         let offset = if rank == 1 { u64::MAX / 2 } else { 0 };
         let error = file.write_at_all(offset, &[1]).unwrap_err();
-        let (kind, why) = match rank {
+        let (kind, code, why) = match rank {
             1 => (
                 ErrorKind::FileTooLarge,
+                "FW0613",
                 "the access is beyond the largest offset, or the view has no bytes",
             ),
-            _ => (ErrorKind::InvalidInput, "the call failed at rank 1: its arguments are invalid"),
+            _ => (
+                ErrorKind::InvalidInput,
+                "FW0001",
+                "the call failed at rank 1: its arguments are invalid",
+            ),
         };
-        says(error, &format!("write_at_all of 8 bytes, in {}: {why}", shown(&path)), kind);
+        says(error, &format!("write_at_all of 8 bytes, in {}: {why}", shown(&path)), code, kind);
         assert_eq!(file.len().unwrap(), 4);
         let error = file.seek(std::io::SeekFrom::Current(-1)).unwrap_err();
         let why = "the position would be before the beginning of the view";
-        says(error, &format!("seek, in {}: {why}", shown(&path)), ErrorKind::InvalidInput);
+        says(
+            error,
+            &format!("seek, in {}: {why}", shown(&path)),
+            "FW0613",
+            ErrorKind::InvalidInput,
+        );
         let error = file.set_view::<u8>(&FileView::strided(3, 2)).unwrap_err();
         let why = "no 3 items are in every 2";
-        says(error, &format!("set_view, in {}: {why}", shown(&path)), ErrorKind::InvalidInput);
+        says(
+            error,
+            &format!("set_view, in {}: {why}", shown(&path)),
+            "FW0612",
+            ErrorKind::InvalidInput,
+        );
 
         let file = File::open(world, &path).unwrap();
         let error = file.write(b"more").unwrap_err();
         let why = "the file is not open for writing";
         let text = format!("write of 4 bytes, in {}: {why}", shown(&path));
-        says(error, &text, ErrorKind::PermissionDenied);
+        says(error, &text, "FW0604", ErrorKind::PermissionDenied);
         let error = file.iwrite_all(b"more".to_vec()).err().unwrap();
         assert!(error.to_string().contains(why), "{error}");
         let view = FileView::blocks([2..3, 0..1], 5);

@@ -86,7 +86,7 @@ fn what_is_no_port_is_an_error_at_all_ranks() {
             }
             _ => "the root rank failed; it has the reason",
         };
-        assert_eq!(error.to_string(), format!("connect: {why}"));
+        assert_eq!(error.to_string(), format!("connect: {why} [FW0712]"));
         // Ranks go on.
         world.barrier().unwrap();
     });

@@ -27,6 +27,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
+use crate::error_code::ErrorCode;
 use crate::shm::Process;
 pub(crate) use join_socket::{JoinAddress, JoinSocket, JoinedRank, NotAll, enter};
 pub use rank_socket::{RankSocket, Word};
@@ -117,6 +118,28 @@ pub enum BootstrapError {
         /// The error of the system.
         error: io::Error,
     },
+}
+
+impl BootstrapError {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            BootstrapError::NotASocket { .. }
+            | BootstrapError::Taken { .. }
+            | BootstrapError::Crossed { .. } => ErrorCode::JOIN_CHILD,
+            BootstrapError::StrangeLauncher { .. }
+            | BootstrapError::StrangeRank { .. }
+            | BootstrapError::NotTheRank { .. }
+            | BootstrapError::NotTheFirst => ErrorCode::JOIN_USER,
+            BootstrapError::LauncherGone => ErrorCode::LAUNCHER_GONE,
+            BootstrapError::Version { .. } | BootstrapError::Malformed => ErrorCode::JOIN_VERSION,
+            BootstrapError::NoSegment => ErrorCode::OPEN_FILES,
+            BootstrapError::Os { .. } => ErrorCode::SYSTEM,
+            BootstrapError::NotANumber { .. }
+            | BootstrapError::Refused { .. }
+            | BootstrapError::TooLong => ErrorCode::JOIN,
+        }
+    }
 }
 
 impl fmt::Display for BootstrapError {

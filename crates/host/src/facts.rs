@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use ferrywire_nic::{Mask, MatchWord, Nic, Peer, PendingKind};
 
+use crate::error_code::shortened;
 use crate::port::monotonic_ns;
 use crate::sys::map::{self, Map};
 pub use snapshot::{
@@ -334,7 +335,7 @@ impl Page {
 
     /// Keeps the text of an error that the rank has reported.
     pub fn fail(&self, text: &str) {
-        self.error.set(text);
+        self.error.set(&shortened(text, ERROR_BYTES));
     }
 
     /// Where the number of the question is in a page.

@@ -13,6 +13,7 @@ use ferrywire_nic::{Limits, Peer};
 use crate::bootstrap::{self, BootstrapError, Files, Member};
 use crate::control_channel::ControlChannel;
 use crate::cores;
+use crate::error_code::ErrorCode;
 use crate::fabric::{Endpoint, NoFabric};
 use crate::job_limits::{BadLimit, JobLimits, LIMIT_VARIABLE};
 use crate::launcher::{self, Bootstrapped, KvsError, LauncherError, Started};
@@ -63,6 +64,22 @@ pub enum JoinError {
         /// What this rank is to use.
         ours: JobLimits,
     },
+}
+
+impl JoinError {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            JoinError::Bootstrap(error) => error.code(),
+            JoinError::Boot(_) | JoinError::Kvs(_) => ErrorCode::JOIN_ELSEWHERE,
+            JoinError::Privileged { .. } => ErrorCode::JOIN_USER,
+            JoinError::Version => ErrorCode::JOIN_VERSION,
+            JoinError::Memory(_) => ErrorCode::JOB_MEMORY,
+            JoinError::NoHosts => ErrorCode::HOSTS_NOT_BUILT,
+            JoinError::Fabric(_) => ErrorCode::RAIL,
+            JoinError::Limits { .. } | JoinError::OtherLimits { .. } => ErrorCode::JOIN_LIMITS,
+        }
+    }
 }
 
 impl fmt::Display for JoinError {

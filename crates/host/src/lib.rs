@@ -17,6 +17,7 @@
 //! | `service.rs`, `coalesced.rs` | runs a service beside the application; work that one thread at a time does |
 //! | `port.rs`, `transfers.rs`, `claims.rs` | how the NIC acts on the machine; copies between processes; memory of the NIC itself |
 //! | `facts.rs`, `facts/` | what a rank tells about itself while it runs, for launchers |
+//! | `error_code.rs` | the codes of all errors that a user can meet |
 //! | `report.rs` | what the NIC reports beside outcomes, until an application thread hears of it |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
@@ -43,6 +44,7 @@ mod control_channel;
 pub mod cores;
 mod driver;
 mod duty;
+pub mod error_code;
 pub mod fabric;
 pub mod facts;
 #[cfg(test)]
@@ -83,6 +85,7 @@ pub use {
     completion::Keep,
     control_channel::AskError,
     driver::{Driver, Finished},
+    error_code::ErrorCode,
     here::Here,
     port::{HostPort, Operators, RegionAccess, monotonic_ns},
     rank::Rank,

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::{Consult, Mask, Mode, Outcome, Peer, Posted, Schedule, Span, Step};
 use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
@@ -53,6 +54,20 @@ pub enum CreateError {
 impl From<Failure> for CreateError {
     fn from(failure: Failure) -> CreateError {
         CreateError::Failed(failure)
+    }
+}
+
+impl CreateError {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            CreateError::Failed(failure) => failure.code(),
+            CreateError::NoFreeNumber => ErrorCode::TOO_MANY_COMMS,
+            CreateError::NotInGroup | CreateError::GroupOutside | CreateError::GroupsOverlap => {
+                ErrorCode::GROUP
+            }
+            CreateError::NoRemoteGroup => ErrorCode::INTERCOMM,
+        }
     }
 }
 

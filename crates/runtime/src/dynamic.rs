@@ -17,6 +17,7 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::bootstrap::{Answer, Command, Request};
 use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted};
 use ferrywire_host::{AskError, Rank};
@@ -124,6 +125,22 @@ impl MeetError {
             MeetError::BadTimeout { .. } | MeetError::Socket(_) | MeetError::Create(_) => {
                 MeetErrorKind::Other
             }
+        }
+    }
+}
+
+impl MeetError {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            MeetError::NotAccepted { .. } => ErrorCode::PORT_TIMEOUT,
+            MeetError::BadTimeout { .. } => ErrorCode::SETTING,
+            MeetError::Create(error) => error.code(),
+            other => match other.kind() {
+                MeetErrorKind::Port => ErrorCode::PORT,
+                MeetErrorKind::Spawn => ErrorCode::SPAWN,
+                MeetErrorKind::Other => ErrorCode::SYSTEM,
+            },
         }
     }
 }

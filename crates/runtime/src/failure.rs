@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Fault, Outcome, Peer};
-use ferrywire_modules::ModuleFault;
+use ferrywire_modules::{ModuleFault, Trouble};
 
 use crate::process::Process;
 
@@ -74,6 +75,30 @@ impl Process {
             Outcome::Cancelled => Failure::Cancelled,
             other => Failure::Unexpected(other),
         }
+    }
+}
+
+impl Failure {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Failure::Truncated { .. } => ErrorCode::TRUNCATED,
+            Failure::PeerDown { unreachable: None, .. } => ErrorCode::RANK_LEFT,
+            Failure::PeerDown { unreachable: Some(_), .. } => ErrorCode::RANK_UNREACHABLE,
+            Failure::Revoked => ErrorCode::REVOKED,
+            Failure::Cancelled | Failure::Abandoned => ErrorCode::CANCELLED,
+            Failure::Module(_) => ErrorCode::MODULE_FAILED,
+            Failure::Unexpected(_) => ErrorCode::INTERNAL,
+        }
+    }
+}
+
+/// The code of the error of a module that was not loaded, at a rank with this trouble.
+pub fn code_of_module(trouble: Option<&Trouble>) -> ErrorCode {
+    match trouble {
+        Some(Trouble::Engine(_)) => ErrorCode::MODULE_ENGINE,
+        Some(Trouble::Setting(_)) => ErrorCode::SETTING,
+        Some(Trouble::Code(_)) | None => ErrorCode::MODULE_REFUSED,
     }
 }
 

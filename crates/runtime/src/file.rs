@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::file::View;
 
 pub use agree::Trouble;
@@ -116,6 +117,41 @@ impl From<WindowError> for FileError {
 impl From<io::Error> for FileError {
     fn from(error: io::Error) -> FileError {
         FileError::System(error)
+    }
+}
+
+impl FileError {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            FileError::Failed(failure) => failure.code(),
+            FileError::NotCreated(error) => error.code(),
+            FileError::Window(error) => error.code(),
+            FileError::System(error) => code_of_system(error.kind()),
+            FileError::Elsewhere { trouble: Trouble::System(number), .. } => {
+                code_of_system(io::Error::from_raw_os_error(*number).kind())
+            }
+            FileError::Elsewhere { trouble: Trouble::Refused(_), .. } => ErrorCode::ARGUMENT,
+            FileError::NotSame(_) => ErrorCode::NOT_SAME,
+            FileError::TooFar | FileError::BeforeBeginning => ErrorCode::FILE_POSITION,
+        }
+    }
+}
+
+/// The code of an access to a file that the system has refused.
+fn code_of_system(kind: io::ErrorKind) -> ErrorCode {
+    match kind {
+        io::ErrorKind::NotFound => ErrorCode::NO_SUCH_FILE,
+        io::ErrorKind::AlreadyExists => ErrorCode::FILE_EXISTS,
+        io::ErrorKind::PermissionDenied => ErrorCode::FILE_ACCESS,
+        io::ErrorKind::ReadOnlyFilesystem => ErrorCode::READ_ONLY,
+        io::ErrorKind::StorageFull => ErrorCode::NO_SPACE,
+        io::ErrorKind::QuotaExceeded => ErrorCode::QUOTA,
+        io::ErrorKind::InvalidFilename
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::NotADirectory => ErrorCode::FILE_NAME,
+        io::ErrorKind::ResourceBusy | io::ErrorKind::ExecutableFileBusy => ErrorCode::FILE_IN_USE,
+        _ => ErrorCode::FILE_IO,
     }
 }
 

@@ -43,7 +43,7 @@ pub use collective::{Prepared, Root};
 pub use comm::Comm;
 pub use comm_create::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
 pub use dynamic::{CONNECT_TIMEOUT, MeetError, MeetErrorKind, Port, seconds};
-pub use failure::Failure;
+pub use failure::{Failure, code_of_module};
 pub use fault_tolerance::NotFaultTolerant;
 pub use ferrywire_host::facts::CollectiveCall;
 pub use file::{

@@ -34,6 +34,7 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::Counter;
 use ferrywire_host::shm::{SharedMemory, WindowControls};
 
@@ -110,6 +111,25 @@ impl From<Failure> for WindowError {
 impl From<CreateError> for WindowError {
     fn from(error: CreateError) -> WindowError {
         WindowError::NotCreated(error)
+    }
+}
+
+impl WindowError {
+    /// Its code, with which the text of an error ends.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            WindowError::Failed(failure) => failure.code(),
+            WindowError::NotCreated(error) => error.code(),
+            WindowError::NoMemory => ErrorCode::NO_MEMORY,
+            WindowError::SeveralHosts | WindowError::Unreachable(..) => ErrorCode::SHARED_WINDOW,
+            WindowError::NoEpoch(_) | WindowError::WrongEpoch(_) => ErrorCode::EPOCH,
+            WindowError::NotAttached(_) => ErrorCode::ATTACH,
+            WindowError::NotBetweenHosts(_) => ErrorCode::BETWEEN_HOSTS,
+            WindowError::NoCounters(_) | WindowError::NoCounter(..) | WindowError::OtherNic => {
+                ErrorCode::COUNTER
+            }
+            WindowError::OutOfRange(_) => ErrorCode::WINDOW_RANGE,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::bootstrap::Command;
 use ferrywire_runtime::{self as runtime, Created};
 
@@ -35,7 +36,8 @@ impl Rooted {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
         if comm.members.inter().is_some() {
-            return Err(Failure::new(MPI_ERR_COMM, "the communicator is an intercommunicator"));
+            return Err(Failure::new(MPI_ERR_COMM, "the communicator is an intercommunicator")
+                .coded(ErrorCode::INTERCOMM));
         }
         let invalid = || Failure::new(MPI_ERR_ROOT, format!("invalid root rank {root}"));
         let root = root.below(comm.members.group().size()).ok_or_else(invalid)?;

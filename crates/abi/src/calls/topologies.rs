@@ -8,6 +8,7 @@ pub(crate) mod graph;
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::topology::{Link, Topology};
 use ferrywire_runtime::Created;
 
@@ -28,7 +29,7 @@ fn placed(
 ) -> Result<Option<Created>> {
     if old.members.inter().is_some() {
         let why = format!("{old} is an intercommunicator, which cannot have a topology");
-        return Err(Failure::new(MPI_ERR_COMM, why));
+        return Err(Failure::new(MPI_ERR_COMM, why).coded(ErrorCode::INTERCOMM));
     }
     Ok(old.runtime().create_with_nodes(instance, nodes, links)?)
 }

@@ -1,23 +1,20 @@
 //! Failures of calls.
 //!
-//! A failure says what is wrong, and the call adds its arguments. `raise.rs` finds the error handler. The code that a
-//! call returns identifies the error instance, so that `MPI_Error_string` can return its full text.
+//! A failure says what is wrong, and the call adds its arguments. `raise.rs` finds the error handler. The number that a
+//! call returns identifies the error instance, so that `MPI_Error_string` can return its full text, which ends with an
+//! [`ErrorCode`]: that of the error class, unless there is a more precise one.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::Peer;
 use ferrywire_mpi::datatype;
 use ferrywire_runtime::{self as runtime, CreateError, MeetError, MeetErrorKind};
 
-use crate::convert::constants::{
-    MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_CONVERSION, MPI_ERR_COUNT, MPI_ERR_GROUP, MPI_ERR_IN_STATUS,
-    MPI_ERR_LASTCODE, MPI_ERR_OTHER, MPI_ERR_PORT, MPI_ERR_SPAWN, MPI_ERR_TRUNCATE, MPI_ERR_TYPE,
-    MPI_ERR_UNSUPPORTED_OPERATION, MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING,
-    MPIX_ERR_REVOKED,
-};
+use crate::convert::constants::*;
 use crate::convert::status::Status;
 
 /// The result of a function.
@@ -37,6 +34,8 @@ pub(crate) struct Failure(Box<Inner>);
 
 struct Inner {
     code: c_int,
+    /// What its text ends with.
+    error_code: ErrorCode,
     /// The arguments of the call, printed after its name.
     request: String,
     why: String,
@@ -52,7 +51,22 @@ impl Failure {
     pub(crate) fn new(class: c_int, why: impl Into<String>) -> Failure {
         let why = why.into();
         let request = String::new();
-        Failure(Box::new(Inner { code: class, request, why, owner: None, status: None }))
+        let error_code = code_of_class(class);
+        Failure(Box::new(Inner {
+            code: class,
+            error_code,
+            request,
+            why,
+            owner: None,
+            status: None,
+        }))
+    }
+
+    /// Gives it a code that is more precise than that of its class.
+    #[must_use]
+    pub(crate) fn coded(mut self, code: ErrorCode) -> Failure {
+        self.0.error_code = code;
+        self
     }
 
     /// An error that a callback has returned, or that a handler has seen.
@@ -110,10 +124,10 @@ impl Failure {
 
     /// The code by which its text can be looked up. Codes that the program added stay as they are.
     pub(crate) fn register(&self, call: &str) -> c_int {
-        let Inner { code, request, why, .. } = &*self.0;
+        let Inner { code, error_code, request, why, .. } = &*self.0;
         match why.is_empty() || *code > MPI_ERR_LASTCODE {
             true => *code,
-            false => remember(*code, format!("{call}{request}: {why}")),
+            false => remember(*code, error_code.ends(format_args!("{call}{request}: {why}"))),
         }
     }
 }
@@ -130,7 +144,7 @@ impl From<runtime::Failure> for Failure {
             | runtime::Failure::Abandoned
             | runtime::Failure::Unexpected(_) => MPI_ERR_OTHER,
         };
-        Failure::new(class, failure.to_string())
+        Failure::new(class, failure.to_string()).coded(failure.code())
     }
 }
 
@@ -143,7 +157,7 @@ impl From<CreateError> for Failure {
             CreateError::NotInGroup | CreateError::GroupOutside => MPI_ERR_GROUP,
             CreateError::NoRemoteGroup | CreateError::GroupsOverlap => MPI_ERR_COMM,
         };
-        Failure::new(class, error.to_string())
+        Failure::new(class, error.to_string()).coded(error.code())
     }
 }
 
@@ -158,7 +172,7 @@ impl From<MeetError> for Failure {
                 MeetErrorKind::Other => MPI_ERR_OTHER,
             },
         };
-        Failure::new(class, error.to_string())
+        Failure::new(class, error.to_string()).coded(error.code())
     }
 }
 
@@ -174,7 +188,9 @@ impl From<datatype::Error> for Failure {
             | datatype::Error::Distribution
             | datatype::Error::Grid
             | datatype::Error::Precision
-            | datatype::Error::Size => MPI_ERR_ARG,
+            | datatype::Error::Size => {
+                return Failure::new(MPI_ERR_ARG, error.to_string()).coded(ErrorCode::CONSTRUCTION);
+            }
         };
         Failure::new(class, error.to_string())
     }
@@ -208,6 +224,75 @@ pub(crate) fn class_of(code: c_int) -> c_int {
     if code & ERROR_INSTANCE == 0 { code } else { code & MPI_ERR_LASTCODE }
 }
 
+/// The code in texts about an error class, unless a failure has a more precise one.
+pub(crate) fn code_of_class(class: c_int) -> ErrorCode {
+    match class {
+        MPI_ERR_BUFFER => ErrorCode::BUFFER,
+        MPI_ERR_COUNT => ErrorCode::COUNT,
+        MPI_ERR_TYPE => ErrorCode::DATATYPE,
+        MPI_ERR_TAG => ErrorCode::TAG,
+        MPI_ERR_COMM => ErrorCode::COMM,
+        MPI_ERR_RANK => ErrorCode::RANK,
+        MPI_ERR_REQUEST => ErrorCode::REQUEST,
+        MPI_ERR_ROOT => ErrorCode::ROOT,
+        MPI_ERR_GROUP => ErrorCode::GROUP,
+        MPI_ERR_OP => ErrorCode::OPERATION,
+        MPI_ERR_TOPOLOGY => ErrorCode::TOPOLOGY,
+        MPI_ERR_DIMS => ErrorCode::DIMENSIONS,
+        MPI_ERR_ARG => ErrorCode::ARGUMENT,
+        MPI_ERR_TRUNCATE => ErrorCode::TRUNCATED,
+        MPI_ERR_OTHER => ErrorCode::OTHER,
+        MPI_ERR_INTERN => ErrorCode::INTERNAL,
+        MPI_ERR_PENDING => ErrorCode::PENDING,
+        MPI_ERR_IN_STATUS => ErrorCode::IN_STATUS,
+        MPI_ERR_ACCESS => ErrorCode::FILE_ACCESS,
+        MPI_ERR_AMODE => ErrorCode::ACCESS_MODE,
+        MPI_ERR_ASSERT => ErrorCode::ASSERTION,
+        MPI_ERR_BAD_FILE => ErrorCode::FILE_NAME,
+        MPI_ERR_BASE => ErrorCode::BASE,
+        MPI_ERR_CONVERSION => ErrorCode::CONVERSION,
+        MPI_ERR_DISP => ErrorCode::DISPLACEMENT,
+        MPI_ERR_DUP_DATAREP | MPI_ERR_UNSUPPORTED_DATAREP => ErrorCode::REPRESENTATION,
+        MPI_ERR_FILE_EXISTS => ErrorCode::FILE_EXISTS,
+        MPI_ERR_FILE_IN_USE => ErrorCode::FILE_IN_USE,
+        MPI_ERR_FILE => ErrorCode::FILE,
+        MPI_ERR_INFO_KEY | MPI_ERR_INFO_NOKEY => ErrorCode::INFO_KEY,
+        MPI_ERR_INFO_VALUE => ErrorCode::INFO_VALUE,
+        MPI_ERR_INFO => ErrorCode::INFO,
+        MPI_ERR_IO => ErrorCode::FILE_IO,
+        MPI_ERR_KEYVAL => ErrorCode::ATTRIBUTE_KEY,
+        MPI_ERR_LOCKTYPE => ErrorCode::LOCK_TYPE,
+        MPI_ERR_NAME | MPI_ERR_SERVICE => ErrorCode::SERVICE,
+        MPI_ERR_NO_MEM => ErrorCode::NO_MEMORY,
+        MPI_ERR_NOT_SAME => ErrorCode::NOT_SAME,
+        MPI_ERR_NO_SPACE => ErrorCode::NO_SPACE,
+        MPI_ERR_NO_SUCH_FILE => ErrorCode::NO_SUCH_FILE,
+        MPI_ERR_PORT => ErrorCode::PORT,
+        MPI_ERR_QUOTA => ErrorCode::QUOTA,
+        MPI_ERR_READ_ONLY => ErrorCode::READ_ONLY,
+        MPI_ERR_RMA_ATTACH => ErrorCode::ATTACH,
+        MPI_ERR_RMA_CONFLICT => ErrorCode::WINDOW_CONFLICT,
+        MPI_ERR_RMA_RANGE => ErrorCode::WINDOW_RANGE,
+        MPI_ERR_RMA_SHARED => ErrorCode::SHARED_WINDOW,
+        MPI_ERR_RMA_SYNC => ErrorCode::EPOCH,
+        MPI_ERR_SIZE => ErrorCode::SIZE,
+        MPI_ERR_SPAWN => ErrorCode::SPAWN,
+        MPI_ERR_UNSUPPORTED_OPERATION => ErrorCode::UNSUPPORTED,
+        MPI_ERR_WIN => ErrorCode::WINDOW,
+        MPI_ERR_RMA_FLAVOR => ErrorCode::FLAVOR,
+        MPI_ERR_PROC_ABORTED => ErrorCode::RANK_ABORTED,
+        MPI_ERR_VALUE_TOO_LARGE => ErrorCode::VALUE_TOO_LARGE,
+        MPI_ERR_SESSION => ErrorCode::SESSION,
+        MPI_ERR_ERRHANDLER => ErrorCode::ERROR_HANDLER,
+        MPI_ERR_ABI => ErrorCode::ABI,
+        MPIX_ERR_PROC_FAILED => ErrorCode::RANK_LEFT,
+        MPIX_ERR_PROC_FAILED_PENDING => ErrorCode::SENDER_MAY_BE_LOST,
+        MPIX_ERR_REVOKED => ErrorCode::REVOKED,
+        MPI_T_ERR_CANNOT_INIT..=MPI_T_ERR_PVAR_NO_ATOMIC => ErrorCode::TOOL,
+        _ => ErrorCode::UNKNOWN,
+    }
+}
+
 /// The error of a call in a revoked communicator.
 #[cold]
 pub(crate) fn revoked() -> Failure {
@@ -228,13 +313,13 @@ pub(crate) fn pending(peer: Peer) -> Failure {
 impl From<runtime::NotFaultTolerant> for Failure {
     fn from(_: runtime::NotFaultTolerant) -> Failure {
         let why = "the job ends when a rank dies; start it with `ferry run --on-death continue`";
-        Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why)
+        Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why).coded(ErrorCode::NOT_FAULT_TOLERANT)
     }
 }
 
 /// An error that is not the program's fault.
 pub(crate) fn internal(why: impl Into<String>) -> Failure {
-    Failure::new(MPI_ERR_OTHER, why)
+    Failure::new(MPI_ERR_OTHER, why).coded(ErrorCode::INTERNAL)
 }
 
 /// Codes with this bit identify an error instance: its class in the low bits, its number above.

@@ -9,6 +9,8 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use ferrywire_host::ErrorCode;
+
 use crate::convert::constants::MPI_ERR_ARG;
 use crate::convert::failure::{Failure, Result};
 
@@ -266,4 +268,5 @@ impl ChoiceMut {
 #[cold]
 fn null_pointer() -> Failure {
     Failure::new(MPI_ERR_ARG, "an argument for a result or an array is a null pointer")
+        .coded(ErrorCode::NULL_POINTER)
 }

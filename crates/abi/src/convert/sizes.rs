@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
+
 use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_COUNT};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
@@ -85,6 +87,7 @@ pub(crate) fn length(size: impl Wide) -> Result<usize> {
             MPI_ERR_ARG,
             format!("invalid length {}; it must not be negative", size.wide()),
         )
+        .coded(ErrorCode::COUNT)
     };
     usize::try_from(size.wide()).map_err(|_| failure())
 }

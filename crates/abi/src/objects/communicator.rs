@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{MatchWord, Peer};
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::info::Info;
@@ -121,6 +122,7 @@ impl Comm {
         let process = parent.process;
         let plane = process.plane_of(claim.number(), votes).map_err(|error| {
             failure::internal(format!("cannot allocate memory for another plane: {error}"))
+                .coded(ErrorCode::NO_MEMORY)
         })?;
         let mut new =
             Comm::new(members, process, plane, Some(claim), origin, Some(parent.handler()));

@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::datatype::{Datatype, Memory};
@@ -432,9 +433,9 @@ fn too_many() -> Failure {
 
 #[cold]
 fn no_buffer(address: u64) -> Failure {
-    let why = match address {
-        0 => "the buffer is a null pointer, but the count is not 0",
-        _ => "MPI_IN_PLACE is not allowed for this buffer",
+    let (why, code) = match address {
+        0 => ("the buffer is a null pointer, but the count is not 0", ErrorCode::BUFFER),
+        _ => ("MPI_IN_PLACE is not allowed for this buffer", ErrorCode::IN_PLACE),
     };
-    Failure::new(MPI_ERR_BUFFER, why)
+    Failure::new(MPI_ERR_BUFFER, why).coded(code)
 }

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::datatype::{Datatype, Recipe};
 
 use crate::convert::constants::{MPI_DATATYPE_NULL, MPI_ERR_TYPE};
@@ -122,6 +123,7 @@ fn unnamed(datatype: Datatype) -> MPI_Datatype {
 #[cold]
 fn uncommitted() -> Failure {
     Failure::new(MPI_ERR_TYPE, "the datatype has not been committed; call MPI_Type_commit first")
+        .coded(ErrorCode::NOT_COMMITTED)
 }
 
 #[cold]

@@ -6,6 +6,8 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferrywire_host::ErrorCode;
+
 use crate::convert::callback::{Callback, ErrorCall, ErrorFunction};
 use crate::convert::constants::{
     MPI_ERR_ARG, MPI_ERR_ERRHANDLER, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
@@ -109,7 +111,9 @@ pub(crate) fn create(
     function: Option<ErrorFunction>,
     place: Out<MPI_Errhandler>,
 ) -> Result {
-    let null = || Failure::new(MPI_ERR_ARG, "the function is a null pointer");
+    let null = || {
+        Failure::new(MPI_ERR_ARG, "the function is a null pointer").coded(ErrorCode::ERROR_HANDLER)
+    };
     let function = function.ok_or_else(null)?.into();
     let users = handle::share(UserErrhandler { sort, function, handles: AtomicU32::new(0) });
     place.put(expose(&Handler::User(users)))

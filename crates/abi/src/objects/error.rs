@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::ErrorCode;
+
 use crate::convert::constants::*;
 use crate::convert::failure::{self, Failure, Result};
 
@@ -31,7 +33,8 @@ impl Added {
             && !is_predefined(class)
             && self.by_code.get(&class).is_none_or(|own| own.class != class)
         {
-            return Err(Failure::new(MPI_ERR_ARG, format!("invalid error class {class}")));
+            return Err(Failure::new(MPI_ERR_ARG, format!("invalid error class {class}"))
+                .coded(ErrorCode::ERROR_CLASS));
         }
         self.last += 1;
         let entry = Entry { class: class.unwrap_or(self.last), text: String::new() };
@@ -57,13 +60,15 @@ impl Added {
                 return Ok(());
             }
         };
-        Err(Failure::new(MPI_ERR_OTHER, why))
+        Err(Failure::new(MPI_ERR_OTHER, why).coded(ErrorCode::ERROR_CLASS))
     }
 
     /// A code or class that the program has added.
     pub(crate) fn own(&mut self, code: c_int) -> Result<&mut Entry> {
         let why = || format!("the program has not added error class or code {code}");
-        self.by_code.get_mut(&code).ok_or_else(|| Failure::new(MPI_ERR_ARG, why()))
+        self.by_code
+            .get_mut(&code)
+            .ok_or_else(|| Failure::new(MPI_ERR_ARG, why()).coded(ErrorCode::ERROR_CLASS))
     }
 }
 
@@ -90,9 +95,14 @@ pub(crate) fn text(code: c_int) -> String {
         return own.text.clone();
     }
     let class = failure::class_of(code);
-    let of_class = || text_of_class(class).map(Into::into);
+    let of_class = || {
+        text_of_class(class).map(|text| match class {
+            MPI_SUCCESS | MPI_ERR_LASTCODE => text.into(),
+            _ => failure::code_of_class(class).ends(text),
+        })
+    };
     let text = failure::text_of(code).or_else(of_class);
-    text.unwrap_or_else(|| format!("invalid error code {code}"))
+    text.unwrap_or_else(|| ErrorCode::UNKNOWN.ends(format_args!("invalid error code {code}")))
 }
 
 fn is_predefined(class: c_int) -> bool {

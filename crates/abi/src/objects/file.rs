@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::datatype::Datatype;
 use ferrywire_mpi::info::Info;
 use ferrywire_runtime::{self as runtime, File, FileAccess, FileError, FileHints, Trouble};
@@ -156,7 +157,7 @@ impl OpenFile {
             _ => {
                 let why =
                     "the file is open in MPI_MODE_SEQUENTIAL, which allows only the shared pointer";
-                Err(Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why))
+                Err(Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why).coded(ErrorCode::SEQUENTIAL))
             }
         }
     }
@@ -266,7 +267,7 @@ impl From<FileError> for Failure {
             FileError::TooFar => class_of_system(libc::EFBIG),
             FileError::BeforeBeginning => MPI_ERR_ARG,
         };
-        Failure::new(class, error.to_string())
+        Failure::new(class, error.to_string()).coded(error.code())
     }
 }
 

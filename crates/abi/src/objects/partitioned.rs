@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Poll, Wake, Waker};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Counter, Mask, Mode, Outcome, Peer, Posted, Received, Span, Ticket};
 use ferrywire_host::{Coalesced, memory};
 use ferrywire_mpi::comm::{TAG_MAX, Wanted};
@@ -309,13 +310,14 @@ impl SendState {
         due: &mut Vec<u32>,
     ) -> Result {
         let Some(round) = &mut self.round else {
-            return Err(Failure::new(MPI_ERR_REQUEST, "the request is not active; start it first"));
+            return Err(Failure::new(MPI_ERR_REQUEST, "the request is not active; start it first")
+                .coded(ErrorCode::REQUEST_STATE));
         };
         for nth in nths {
             let nth = partition(nth, channel.partitions)?;
             if std::mem::replace(&mut round.ready[nth as usize], true) {
                 let why = format!("partition {nth} is ready already");
-                return Err(Failure::new(MPI_ERR_ARG, why));
+                return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::PARTITION));
             }
             channel.parts.load(nth);
             round.left -= 1;
@@ -443,7 +445,7 @@ impl ReceiveChannel {
     ) -> Result<Arc<ReceiveChannel>> {
         if partitions > TAG_MAX {
             let why = format!("invalid number of partitions; a receive can have {TAG_MAX}");
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::PARTITION));
         }
         let parts = Parts::new(address, partitions, count, datatype)?;
         let slot = Slot::claim()?;
@@ -636,7 +638,7 @@ pub(crate) fn partition(nth: i64, partitions: u32) -> Result<u32> {
             0 => format!("invalid partition {nth}; there is none"),
             _ => format!("invalid partition {nth}; they go from 0 to {}", partitions - 1),
         };
-        Failure::new(MPI_ERR_ARG, why)
+        Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::PARTITION)
     })
 }
 

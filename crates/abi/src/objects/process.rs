@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::Rank;
 use ferrywire_runtime::{self as runtime, CallName};
 
@@ -85,7 +86,7 @@ fn not_running() -> Failure {
         true => "MPI_Finalize has been called",
         false => "MPI_Init has not been called",
     };
-    Failure::new(MPI_ERR_OTHER, why)
+    Failure::new(MPI_ERR_OTHER, why).coded(ErrorCode::NOT_INITIALISED)
 }
 
 /// The plane of the predefined communicators.

@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::datatype::Datatype;
 
 use crate::convert::callback::{Callback, ConversionCall, ExtentCall};
@@ -58,7 +59,8 @@ pub(crate) fn register(representation: UserRepresentation) -> Result {
         return Err(Failure::new(
             MPI_ERR_ARG,
             "the name of a data representation is empty or too long",
-        ));
+        )
+        .coded(ErrorCode::REPRESENTATION));
     }
     if find(name).is_ok() {
         let why = format!("a data representation \"{name}\" already exists");

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::Peer;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::info::Info;
@@ -110,7 +111,7 @@ pub(crate) fn process_set(name: &str) -> Result<Group> {
         }
         None => {
             let why = format!("this process is in no process set \"{name}\"");
-            Err(Failure::new(MPI_ERR_ARG, why))
+            Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::SESSION))
         }
     }
 }

@@ -181,7 +181,7 @@ impl From<WindowError> for Failure {
             WindowError::NotAttached(_) => MPI_ERR_RMA_ATTACH,
             WindowError::NoCounter(..) | WindowError::NoCounters(_) => MPI_ERR_ARG,
         };
-        Failure::new(class, error.to_string())
+        Failure::new(class, error.to_string()).coded(error.code())
     }
 }
 

@@ -217,6 +217,97 @@ static void others(void) {
     WRONG(MPI_Close_port("nothing"));
 }
 
+static void windows(void) {
+    MPI_Win win, dynamic;
+    int *base;
+    printf("\n# Windows\n");
+    OK(MPI_Win_allocate(16, 4, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win));
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    WRONG(MPI_Put(numbers, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    WRONG(MPI_Win_unlock(0, win));
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    WRONG(MPI_Put(numbers, 1, MPI_INT, 0, 4, 1, MPI_INT, win));
+    WRONG(MPI_Put(numbers, 1, MPI_INT, 3, 0, 1, MPI_INT, win));
+    OK(MPI_Win_unlock(0, win));
+    WRONG(MPI_Win_lock(77, 0, 0, win));
+    WRONG(MPI_Win_fence(1 << 20, win));
+    WRONG(MPI_Win_attach(win, numbers, 4));
+    OK(MPI_Win_free(&win));
+    WRONG(MPI_Win_free(&win));
+    WRONG(MPI_Win_create(numbers, 4, 0, MPI_INFO_NULL, MPI_COMM_SELF, &win));
+    WRONG(MPI_Win_allocate(-4, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win));
+    OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_SELF, &dynamic));
+    OK(MPI_Win_set_errhandler(dynamic, MPI_ERRORS_RETURN));
+    WRONG(MPI_Win_detach(dynamic, numbers));
+    OK(MPI_Win_free(&dynamic));
+}
+
+static void files(void) {
+    const char *name = "errors.data";
+    const int temporary = MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
+    MPI_File file, other_file;
+    printf("\n# Files\n");
+    WRONG(MPI_File_open(MPI_COMM_SELF, "/no/such/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    WRONG(MPI_File_open(MPI_COMM_SELF, "/dev/null/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    WRONG(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDONLY | MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
+    WRONG(MPI_File_delete("/no/such/file", MPI_INFO_NULL));
+    OK(MPI_File_open(MPI_COMM_SELF, name, temporary | MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
+    WRONG(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, MPI_INFO_NULL, &other_file));
+    WRONG(MPI_File_read(file, numbers, 1, MPI_INT, MPI_STATUS_IGNORE));
+    WRONG(MPI_File_write_at(file, -1, numbers, 1, MPI_INT, MPI_STATUS_IGNORE));
+    WRONG(MPI_File_seek(file, -1, MPI_SEEK_SET));
+    WRONG(MPI_File_seek(file, 0, 12345));
+    WRONG(MPI_File_set_view(file, -1, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    WRONG(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "odd", MPI_INFO_NULL));
+    WRONG(MPI_File_write_all_end(file, numbers, MPI_STATUS_IGNORE));
+    OK(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &other_file));
+    WRONG(MPI_File_write(other_file, numbers, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&other_file));
+    OK(MPI_File_close(&file));
+    WRONG(MPI_File_close(&file));
+    OK(MPI_File_open(MPI_COMM_SELF, name, temporary | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &file));
+    WRONG(MPI_File_write_at(file, 0, numbers, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+}
+
+static void environment(void) {
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Info info;
+    MPI_Comm comm;
+    MPI_Request request;
+    MPI_Datatype type;
+    int value, coordinates[2];
+    printf("\n# Sessions, topologies and the environment\n");
+    OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session));
+    WRONG(MPI_Group_from_session_pset(session, "mpi://nothing", &group));
+    OK(MPI_Session_finalize(&session));
+    WRONG(MPI_Session_finalize(&session));
+    WRONG(MPI_Add_error_code(999, &value));
+    WRONG(MPI_Info_set(MPI_INFO_NULL, "key", "value"));
+    OK(MPI_Info_create(&info));
+    WRONG(MPI_Info_set(info, "key", NULL));
+    OK(MPI_Info_free(&info));
+    WRONG(MPI_Cart_coords(world, 0, 2, coordinates));
+    WRONG(MPI_Cart_create(MPI_COMM_SELF, 2, (int[]){2, 2}, (int[]){0, 0}, 0, &comm));
+    WRONG(MPI_Psend_init(numbers, -1, 1, MPI_INT, 0, 5, world, MPI_INFO_NULL, &request));
+    WRONG(MPI_Type_create_subarray(1, (int[]){4}, (int[]){4}, (int[]){2}, MPI_ORDER_C, MPI_INT, &type));
+}
+
+/* The texts of classes, for programs that ask for these alone. */
+static void classes(void) {
+    char text[MPI_MAX_ERROR_STRING];
+    int len;
+    printf("\n# Classes\n");
+    for (int class = 0; class <= 1018; class++) {
+        if (class == 63) class = 1001;
+        OK(MPI_Error_string(class, text, &len));
+        printf("%s\n", text);
+    }
+    OK(MPI_Error_string(123456, text, &len));
+    printf("%s\n", text);
+}
+
 int main(int argc, char **argv) {
     int rank;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
@@ -231,6 +322,10 @@ int main(int argc, char **argv) {
         requests();
         buffers();
         others();
+        windows();
+        files();
+        environment();
+        classes();
     }
     OK(MPI_Finalize());
     return 0;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use ferrywire_host::Here;
 use ferrywire_host::bootstrap::Request;
+use ferrywire_host::error_code::{ErrorCode, continued};
 use ferrywire_host::secret::JobSecret;
 
 use super::host_list::{self, Share};
@@ -380,13 +381,13 @@ impl Hosts {
                 self.asked = Some(EndRequest::new(signal));
                 if self.remotes.iter().any(Remote::is_unreached) {
                     let why = format!("{} came before all hosts were reached", name_of(signal));
-                    return self.fail(why, code);
+                    return self.fail(ErrorCode::HOST_UNREACHED.ends(why), code);
                 }
                 self.order_all(&Order::Signal(signal));
             }
             Some(asked) if asked.is_over() => {
                 let why = format!("killed the job at a second signal, {}", name_of(signal));
-                self.fail(why, code);
+                self.fail(ErrorCode::SECOND_SIGNAL.ends(why), code);
                 self.phase = HostsPhase::Ending { leave_at: Instant::now() };
             }
             Some(_) => {}
@@ -402,6 +403,7 @@ impl Hosts {
             let seconds = (job::SIGNAL_GRACE + ENDING_MAX).as_secs();
             let (signal_name, hosts) = (name_of(signal), busy.join(", "));
             let why = format!("hosts that have not ended {seconds} s after {signal_name}: {hosts}");
+            let why = ErrorCode::HOST_NOT_ENDED.ends(why);
             self.fail(why, u8::try_from(128 + signal).unwrap_or(1));
         }
     }
@@ -454,7 +456,7 @@ impl Hosts {
                 let why = format!(
                     "the ferry on {host} has protocol version {version}, and this one {VERSION}: install the same there"
                 );
-                self.fail(why, 1);
+                self.fail(ErrorCode::HOST_VERSION.ends(why), 1);
             }
             News::Here { .. } => {
                 self.remotes[at].assign();
@@ -499,7 +501,7 @@ impl Hosts {
                 self.tell_others(at, &Order::Left(rank));
             }
             News::Lost { rank, mut loss } => {
-                loss.why = format!("{}, on {host}", loss.why);
+                loss.why = continued(&loss.why, format_args!(", on {host}"));
                 let had_left = loss.had_left;
                 self.losses.push(loss);
                 if !had_left {
@@ -515,7 +517,8 @@ impl Hosts {
             News::Pong => {}
             News::Hungry => self.hungry += 1,
             News::Failed { why, code, rank, weight } => {
-                self.fail_with(format!("{why}, on {host}"), code, rank, weight);
+                let why = continued(&why, format_args!(", on {host}"));
+                self.fail_with(why, code, rank, weight);
             }
             News::NotStarted { why, code } => {
                 self.remotes[at].come_to(RemoteStep::Over);
@@ -535,7 +538,7 @@ impl Hosts {
             self.remotes.iter().map(|remote| (remote.name(), &remote.providers[..])).collect();
         let provider = match rail::choose(&self.request, &candidates) {
             // A single host needs no rail to others.
-            Err(why) if self.remotes.len() > 1 => return self.fail(why, 1),
+            Err(why) if self.remotes.len() > 1 => return self.fail(ErrorCode::RAIL.ends(why), 1),
             chosen => chosen.unwrap_or(None),
         };
         if let Some(provider) = provider.as_deref().filter(|_| self.remotes.len() > 1) {
@@ -584,7 +587,7 @@ impl Hosts {
                 remote::MUTE_PINGS_MAX
             );
             remote.cut();
-            self.lose(at, why);
+            self.lose(at, ErrorCode::HOST_LOST.ends(why));
         }
     }
 
@@ -596,6 +599,7 @@ impl Hosts {
             let why = format!(
                 "rank {rank} (pid {pid}, on {host}) ended (exit code 0) without joining, and rank {waiting} waits for it"
             );
+            let why = ErrorCode::NOT_JOINED.ends(why);
             self.fail_with(why, 1, Some(RankName::of(rank)), 0);
         }
     }

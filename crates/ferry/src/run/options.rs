@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::IpAddr;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::job_limits::{BadLimit, JobLimits, LIMIT_VARIABLE};
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +148,23 @@ pub(super) enum BadOptions {
     },
     /// Both `--gdb` and `--rank-command` were given.
     TwoCommands,
+}
+
+impl BadOptions {
+    pub(super) fn code(&self) -> ErrorCode {
+        match self {
+            BadOptions::Unknown { .. } => ErrorCode::UNKNOWN_OPTION,
+            BadOptions::NoValue { .. }
+            | BadOptions::BadValue { .. }
+            | BadOptions::Limit { .. }
+            | BadOptions::SeparateRanks { .. } => ErrorCode::OPTION_VALUE,
+            BadOptions::Hosts(_) => ErrorCode::HOST_LIST,
+            BadOptions::Unsupported { .. }
+            | BadOptions::Unsealed { .. }
+            | BadOptions::TwoCommands => ErrorCode::OPTION_CONFLICT,
+            BadOptions::NoProgram | BadOptions::EmptyProgram => ErrorCode::NO_PROGRAM,
+        }
+    }
 }
 
 impl fmt::Display for BadOptions {
@@ -583,7 +601,7 @@ fn nearest(name: &str) -> Option<&'static str> {
 }
 
 /// The edit distance between two words: how many letters to add, drop, change, or swap with their neighbour.
-fn distance(one: &str, other: &str) -> usize {
+pub(crate) fn distance(one: &str, other: &str) -> usize {
     let [one, other] = [one, other].map(|word| word.chars().collect::<Vec<char>>());
     // Row by row: the distances between the first letters of both. A swap needs the row before the last.
     let mut before: Vec<usize> = Vec::new();

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::bootstrap::Command;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,17 @@ impl BadPlan {
             | BadPlan::TooManyRanks
             | BadPlan::NoReader { .. }
             | BadPlan::Debugger(_) => 1,
+        }
+    }
+}
+
+impl BadPlan {
+    pub(super) fn code(&self) -> ErrorCode {
+        match self {
+            BadPlan::Program(error) | BadPlan::RankCommand(error) => error.code(),
+            BadPlan::Debugger(_) => ErrorCode::DEBUGGER,
+            BadPlan::NoFolder { .. } => ErrorCode::NO_FOLDER,
+            BadPlan::NoReader { .. } | BadPlan::TooManyRanks => ErrorCode::OPTION_VALUE,
         }
     }
 }

@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ferrywire_host::ErrorCode;
+
 /// The search path if `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -24,6 +26,19 @@ impl NoProgram {
         match self {
             NoProgram::NotThere { .. } | NoProgram::NotInPath { .. } => 127,
             NoProgram::NotExecutable { .. } | NoProgram::Folder { .. } => 126,
+        }
+    }
+}
+
+impl NoProgram {
+    pub(super) fn code(&self) -> ErrorCode {
+        match self {
+            NoProgram::NotThere { .. } | NoProgram::NotInPath { .. } => {
+                ErrorCode::PROGRAM_NOT_FOUND
+            }
+            NoProgram::NotExecutable { .. } | NoProgram::Folder { .. } => {
+                ErrorCode::PROGRAM_NOT_EXECUTABLE
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 
-use ferrywire_host::Segment;
+use ferrywire_host::error_code::continued;
+use ferrywire_host::{ErrorCode, Segment};
 use serde::{Deserialize, Serialize};
 
 use super::job::SIGNAL_GRACE;
@@ -124,6 +125,29 @@ impl Failure {
         }
     }
 
+    /// Its code, unless what it repeats has one.
+    fn code(&self) -> ErrorCode {
+        match self {
+            Failure::Ended { ending: Ending::Exit(_), .. } | Failure::AfterError { .. } => {
+                ErrorCode::EXIT_CODE
+            }
+            Failure::Ended { ending: Ending::Signal(_), .. } => ErrorCode::DIED,
+            Failure::Unfinished { .. } | Failure::Vanished { .. } => ErrorCode::NOT_FINALISED,
+            Failure::Absent { .. } => ErrorCode::NOT_JOINED,
+            Failure::Abort { .. } => ErrorCode::ABORTED,
+            Failure::TimeOut { .. } => ErrorCode::TIME_LIMIT,
+            Failure::NoSegment { .. } => ErrorCode::JOB_MEMORY,
+            Failure::NoJoinReply { .. } => ErrorCode::SYSTEM,
+            Failure::NoOutput { .. } => ErrorCode::OUTPUT,
+            Failure::Killed { .. } => ErrorCode::SECOND_SIGNAL,
+            Failure::Ignored { .. } => ErrorCode::SIGNAL_IGNORED,
+            Failure::NoReaper { .. } => ErrorCode::REAPER,
+            Failure::NoHead => ErrorCode::LAUNCHER_GONE,
+            Failure::Stuck { .. } => ErrorCode::ALL_WAIT,
+            Failure::Explained { failure, .. } => failure.code(),
+        }
+    }
+
     /// How likely this is a cause rather than a consequence, among failures seen at the same moment.
     pub(super) fn weight(&self) -> u32 {
         match self {
@@ -141,7 +165,16 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        f.write_str(&self.code().ends(Uncoded(self)))
+    }
+}
+
+/// A failure without its code.
+struct Uncoded<'a>(&'a Failure);
+
+impl fmt::Display for Uncoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Failure::Ended { rank, pid, ending } => {
                 write!(f, "rank {rank} (pid {pid}) {}", Told(*ending))
             }
@@ -243,7 +276,7 @@ pub(super) fn others(endings: &[RankEnding]) -> Option<String> {
 pub(super) fn survived(losses: &[Loss]) -> Vec<String> {
     let line = |loss: &Loss| match loss.had_left {
         true => loss.why.clone(),
-        false => format!("{}; the job went on without it", loss.why),
+        false => continued(&loss.why, "; the job went on without it"),
     };
     losses.iter().map(line).collect()
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use ferrywire_host::bootstrap::{self, RankSocket};
-use ferrywire_host::{Process, job};
+use ferrywire_host::{ErrorCode, Process, job};
 
 use super::debugger::NoDebugger;
 use super::input::NO_INPUT;
@@ -83,6 +83,18 @@ pub(super) enum NotStarted {
     Input { rank: u32, error: io::Error },
     Program { rank: u32, size: u32, file: PathBuf, error: io::Error },
     Debugger(NoDebugger),
+}
+
+impl NotStarted {
+    pub(super) fn code(&self) -> ErrorCode {
+        match self {
+            NotStarted::Files { .. } | NotStarted::Pipes { .. } => ErrorCode::OPEN_FILES,
+            NotStarted::OutputFile { .. } => ErrorCode::OUTPUT,
+            NotStarted::Input { .. } => ErrorCode::SYSTEM,
+            NotStarted::Debugger(_) => ErrorCode::DEBUGGER,
+            NotStarted::Program { .. } => ErrorCode::PROGRAM_NOT_EXECUTABLE,
+        }
+    }
 }
 
 impl fmt::Display for NotStarted {

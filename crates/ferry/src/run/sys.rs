@@ -277,6 +277,16 @@ pub(super) fn open_terminal(shown: BorrowedFd<'_>) -> Result<(File, OwnedFd)> {
     Ok((File::from(ours), theirs))
 }
 
+/// How many columns a terminal has, if it tells.
+pub(crate) fn columns_of(terminal: &impl AsFd) -> Option<u16> {
+    // SAFETY: by L4.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    let terminal = terminal.as_fd().as_raw_fd();
+    // SAFETY: by L2.
+    let done = unsafe { libc::ioctl(terminal, libc::TIOCGWINSZ, &raw mut size) } == 0;
+    (done && size.ws_col > 0).then_some(size.ws_col)
+}
+
 /// Makes a pipe so small that it can be written only when it is empty.
 pub(super) fn shrink_pipe(pipe: BorrowedFd<'_>) {
     // SAFETY: changes the size of a pipe that is open. If it is refused, the launcher reads further ahead.

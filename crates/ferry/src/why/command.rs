@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::Stage;
 use ferrywire_host::{Segment, monotonic_ns};
 use serde::Serialize;
@@ -69,7 +70,7 @@ impl Why {
         let segment = match find(self.process) {
             Ok(segment) => segment,
             Err(error) => {
-                eprintln!("ferry why: {error}");
+                eprintln!("ferry why: {}", ErrorCode::NO_JOB.ends(error));
                 return ExitCode::FAILURE;
             }
         };

@@ -1,5 +1,6 @@
 //! The sentence about ranks that wait for ever.
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::{CallFact, CallKind, PendingFact};
 use ferrywire_host::nic::PendingKind;
 use ferrywire_mpi::comm::{number_of, user_tag};
@@ -15,19 +16,22 @@ pub(crate) fn deadlock(seen: &[Seen]) -> Verdict {
     }
     let job = AllRanks(seen);
     let root = job.root();
-    let sentence = job
-        .thief(&root)
-        .or_else(|| job.replaced_collective())
-        .or_else(|| job.no_room(&root))
-        .or_else(|| job.nearest_miss(&root))
-        .or_else(|| job.messages_circle(&root))
-        .or_else(|| job.two_communicators(&root))
-        .or_else(|| job.requests(&root))
-        .or_else(|| job.window(&root))
-        .or_else(|| job.missing_ranks(&root))
-        .or_else(|| job.one_waits(&root))
-        .unwrap_or_else(|| "all ranks wait, and nothing is on its way".into());
-    Verdict(format!("deadlock: {sentence}"))
+    let as_code = |code: ErrorCode| move |sentence: String| (code, sentence);
+    let (code, sentence) = None
+        .or_else(|| job.thief(&root).map(as_code(ErrorCode::TAKEN_MESSAGE)))
+        .or_else(|| job.replaced_collective().map(as_code(ErrorCode::RECEIVED_COLLECTIVE)))
+        .or_else(|| job.no_room(&root).map(as_code(ErrorCode::NO_ROOM)))
+        .or_else(|| job.nearest_miss(&root).map(as_code(ErrorCode::NEAREST_MISS)))
+        .or_else(|| job.messages_circle(&root).map(as_code(ErrorCode::DEADLOCK_CIRCLE)))
+        .or_else(|| job.two_communicators(&root).map(as_code(ErrorCode::TWO_COMMUNICATORS)))
+        .or_else(|| job.requests(&root).map(as_code(ErrorCode::WAITS_FOR_REQUESTS)))
+        .or_else(|| job.window(&root).map(as_code(ErrorCode::WINDOW_WAIT)))
+        .or_else(|| job.missing_ranks(&root).map(as_code(ErrorCode::MISSED_COLLECTIVE)))
+        .or_else(|| job.one_waits(&root).map(as_code(ErrorCode::ONE_WAITS)))
+        .unwrap_or_else(|| {
+            (ErrorCode::ALL_WAIT, "all ranks wait, and nothing is on its way".into())
+        });
+    Verdict::new(code, format_args!("deadlock: {sentence}"))
 }
 
 impl<'a> AllRanks<'a> {
@@ -462,10 +466,13 @@ pub(crate) fn unfinished(seen: &[Seen]) -> Option<Verdict> {
             .iter()
             .find(|one| one.kind == PendingKind::Receive && user_tag(one.word).is_some());
         let Some(begun) = left.and_then(|one| job.begun_by(at, one)) else { continue };
-        return Some(Verdict(format!(
-            "mistake: rank {} called MPI_Finalize without completing its {begun}: is MPI_Wait missing?",
-            rank.name
-        )));
+        return Some(Verdict::new(
+            ErrorCode::UNFINISHED_REQUEST,
+            format_args!(
+                "mistake: rank {} called MPI_Finalize without completing its {begun}: is MPI_Wait missing?",
+                rank.name
+            ),
+        ));
     }
     None
 }

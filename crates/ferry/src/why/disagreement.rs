@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::{CallFact, CallKind, CallName};
 
 use super::words::{bytes, ordinal, signature};
@@ -61,10 +62,11 @@ pub(crate) fn disagreement(seen: &[Seen]) -> Option<Verdict> {
         })
         .collect();
     let nth = ordinal(nth);
-    Some(Verdict(format!(
-        "mistake: ranks disagree on the {nth} collective call of {title}: {}",
-        parts.join(", ")
-    )))
+    let parts = parts.join(", ");
+    Some(Verdict::new(
+        ErrorCode::DISAGREEMENT,
+        format_args!("mistake: ranks disagree on the {nth} collective call of {title}: {parts}"),
+    ))
 }
 
 /// What all members must agree on.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::CallKind;
 use ferrywire_host::nic::PendingKind;
 use ferrywire_runtime::call_name::name_of;
@@ -30,7 +31,8 @@ pub(crate) fn slow(seen: &[Seen], since: Duration) -> Verdict {
         _ => format!("{} {}", job.ranks(ranks), plural_of(doing)),
     };
     let parts: Vec<String> = groups.iter().map(part).collect();
-    Verdict(format!("no progress for {} s: {}", since.as_secs(), parts.join("; ")))
+    let (seconds, parts) = (since.as_secs(), parts.join("; "));
+    Verdict::new(ErrorCode::NO_PROGRESS, format_args!("no progress for {seconds} s: {parts}"))
 }
 
 impl AllRanks<'_> {

@@ -72,7 +72,7 @@ fn a_message_with_another_tag_is_named() {
     assert_eq!(
         deadlock(&[receiver, sender]).0,
         "deadlock: rank 0 waits in MPI_Recv from rank 1 (tag 8); a message from rank 1 (tag 7, 8 bytes) has arrived, \
-         and nothing receives it: is the tag wrong?"
+         and nothing receives it: is the tag wrong? [FW0902]"
     );
 }
 
@@ -83,7 +83,7 @@ fn a_circle_of_sends_is_followed() {
     assert_eq!(
         deadlock(&ring).0,
         "deadlock: ranks 0-2 send in a circle, 0 -> 1 -> 2 -> 0, and none receives: each is in MPI_Send of 1,048,576 \
-         bytes (tag 1)"
+         bytes (tag 1) [FW0901]"
     );
 }
 
@@ -97,7 +97,7 @@ fn whoever_is_missing_is_to_blame() {
     ranks[2].facts.stage = Stage::Finalized;
     assert_eq!(
         deadlock(&ranks).0,
-        "deadlock: 3 of 4 ranks are in MPI_Barrier of MPI_COMM_WORLD (its 2nd collective call); rank 2 has left the job"
+        "deadlock: 3 of 4 ranks are in MPI_Barrier of MPI_COMM_WORLD (its 2nd collective call); rank 2 has left the job [FW0906]"
     );
 }
 
@@ -112,7 +112,7 @@ fn the_first_difference_is_told_and_no_other() {
     assert_eq!(
         disagreement(&ranks).expect("they disagree").0,
         "mistake: ranks disagree on the 1st collective call of MPI_COMM_WORLD: MPI_Bcast from root 0 at ranks 0 and 2, \
-         MPI_Bcast from root 1 at rank 1"
+         MPI_Bcast from root 1 at rank 1 [FW1201]"
     );
 }
 
@@ -138,5 +138,5 @@ fn ranks_that_do_the_same_are_one_line() {
     let computes = "rank 3 computes, and has not called MPI since MPI_Barrier";
     let line = format!("ranks 0-2 and 4 are {waits}");
     assert_eq!(groups(&ranks), [line.clone(), computes.into()]);
-    assert_eq!(slow(&ranks, wait).0, format!("no progress for 9 s: {line}; {computes}"));
+    assert_eq!(slow(&ranks, wait).0, format!("no progress for 9 s: {line}; {computes} [FW0912]"));
 }

@@ -1,5 +1,6 @@
 //! Building blocks of collectives: memory of the program as spans, blocks for each rank, roots.
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::collective::inter::Root as Side;
@@ -118,7 +119,7 @@ fn apart(send: &Data, receive: &Data) -> Result {
         && receive.offset < send.offset + send.len
     {
         let why = "the send and receive buffers overlap; to reduce in place, pass MPI_IN_PLACE as the send buffer";
-        return Err(Failure::new(MPI_ERR_BUFFER, why));
+        return Err(Failure::new(MPI_ERR_BUFFER, why).coded(ErrorCode::OVERLAP));
     }
     Ok(())
 }
@@ -259,5 +260,5 @@ pub(super) fn agree(sent: Span, received: Span) -> Result {
         "this rank sends {sent} bytes to itself but expects {received}; counts and datatypes \
                        must match"
     );
-    Err(Failure::new(MPI_ERR_TRUNCATE, why))
+    Err(Failure::new(MPI_ERR_TRUNCATE, why).coded(ErrorCode::COLLECTIVE_LENGTH))
 }

@@ -8,6 +8,7 @@
 //!   I1. Spans of a schedule are memory of the program, which it leaves alone until the call or the request
 //!       is complete, or memory that the recipe keeps, or the driver after a release.
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket, Triggered};
 use ferrywire_runtime::{Call, Trigger, With};
 
@@ -103,7 +104,7 @@ impl Collecting {
                     "rank {source} sends {len} bytes, more than this rank expects; counts and \
                                    datatypes must match on all ranks"
                 );
-                Failure::new(MPI_ERR_TRUNCATE, why)
+                Failure::new(MPI_ERR_TRUNCATE, why).coded(ErrorCode::COLLECTIVE_LENGTH)
             }
             other => message::failed(other),
         };

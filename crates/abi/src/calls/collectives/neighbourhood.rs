@@ -1,5 +1,6 @@
 //! Neighbourhood collectives: each rank exchanges with its neighbours in the topology of the communicator.
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::collective::Edge;
 use ferrywire_mpi::topology::Neighbour;
@@ -94,7 +95,7 @@ impl Around {
     fn of(comm: &Comm, sendbuf: u64) -> Result<Around> {
         if is_in_place(sendbuf) {
             let why = "MPI_IN_PLACE is not allowed in neighbourhood collectives";
-            return Err(Failure::new(MPI_ERR_BUFFER, why));
+            return Err(Failure::new(MPI_ERR_BUFFER, why).coded(ErrorCode::IN_PLACE));
         }
         let Some(topology) = comm.topology() else {
             return Err(Failure::new(MPI_ERR_TOPOLOGY, format!("{comm} has no topology")));

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
+
 use crate::calls::entry::entries;
 use crate::convert::callback::{Callback, LargeOperatorFunction, OperatorCall, OperatorFunction};
 use crate::convert::constants::{MPI_ERR_OP, MPI_OP_NULL};
@@ -37,7 +39,7 @@ entries! {
         let freed = op.get()?;
         if let Op::Ours(_) = find(freed)? {
             let why = format!("{} is predefined and cannot be freed", name_of(freed));
-            return Err(Failure::new(MPI_ERR_OP, why));
+            return Err(Failure::new(MPI_ERR_OP, why).coded(ErrorCode::PREDEFINED));
         }
         drop(handle::take::<UserOp>(freed.0)?);
         op.put(MPI_OP_NULL)

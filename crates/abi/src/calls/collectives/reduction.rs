@@ -1,5 +1,6 @@
 //! Collectives that combine data: from the arguments of a call to a schedule.
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::collective::inter::Root as Side;
 use ferrywire_runtime::Root;
@@ -66,7 +67,8 @@ pub(super) fn reduce<C: Wide>(
             (true, sent) => build.contribute(sent, reduced.received()?)?,
             (false, Some(sent)) => build.give(sent),
             (false, None) => {
-                return Err(Failure::new(MPI_ERR_ARG, "only the root may pass MPI_IN_PLACE"));
+                return Err(Failure::new(MPI_ERR_ARG, "only the root may pass MPI_IN_PLACE")
+                    .coded(ErrorCode::IN_PLACE));
             }
         },
     };
@@ -111,7 +113,8 @@ fn within_only(build: &Build<'_>) -> Result {
     match build.is_between() {
         false => Ok(()),
         true => {
-            Err(Failure::new(MPI_ERR_COMM, "the operation is not defined for intercommunicators"))
+            Err(Failure::new(MPI_ERR_COMM, "the operation is not defined for intercommunicators")
+                .coded(ErrorCode::INTERCOMM))
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::Posted;
 use ferrywire_mpi::comm::TAG_MAX;
@@ -222,7 +223,8 @@ fn split_color(split_type: c_int, hints: &Info) -> Result<Option<u32>> {
             Some(name) => session::color_of_set(name),
         },
         MPI_UNDEFINED => Ok(None),
-        other => Err(Failure::new(MPI_ERR_ARG, format!("invalid split type {other}"))),
+        other => Err(Failure::new(MPI_ERR_ARG, format!("invalid split type {other}"))
+            .coded(ErrorCode::SPLIT)),
     }
 }
 
@@ -253,7 +255,8 @@ fn compare(one: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
 pub(crate) fn free(comm: Out<MPI_Comm>) -> Result {
     let handle = comm.get()?;
     if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
-        return Err(Failure::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
+        return Err(Failure::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed")
+            .coded(ErrorCode::PREDEFINED));
     }
     comm::find(handle)?.attributes.delete_all(handle.0)?;
     handle::take::<Comm>(handle.0)?;
@@ -313,7 +316,7 @@ entries! {
             (_, Ok(color)) => Some(color),
             _ => {
                 let why = format!("invalid color {color}; it must be MPI_UNDEFINED or at least 0");
-                return Err(Failure::new(MPI_ERR_ARG, why));
+                return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::SPLIT));
             }
         };
         split(&comm, instance, color, key, newcomm)
@@ -433,5 +436,5 @@ fn of_new(handler: &Handler) -> impl FnOnce(Failure) -> Failure {
 
 #[cold]
 fn no_leader(rank: PeerRank) -> Failure {
-    Failure::new(MPI_ERR_ARG, format!("invalid leader rank {rank}"))
+    Failure::new(MPI_ERR_ARG, format!("invalid leader rank {rank}")).coded(ErrorCode::RANK)
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::Peer;
 use ferrywire_mpi::group::Group;
 use ferrywire_runtime as runtime;
@@ -23,7 +24,7 @@ use crate::objects::process;
 fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
     if comm.members.inter().is_some() {
         let why = "an intercommunicator cannot be shrunk";
-        return Err(Failure::new(MPI_ERR_COMM, why));
+        return Err(Failure::new(MPI_ERR_COMM, why).coded(ErrorCode::INTERCOMM));
     }
     // An error that only this rank finds is reported after the agreement, so that later agreements still match.
     let place = newcomm.put(MPI_COMM_NULL);

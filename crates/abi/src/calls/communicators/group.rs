@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::group::{Group, Likeness, Range};
 
 use crate::calls::entry::entries;
@@ -53,7 +54,7 @@ fn ranged(group: &Group, n: c_int, ranges: In<[c_int; 3]>) -> Result<Vec<u32>> {
         let Some(range) = (Range { first, last, stride }).ranks() else {
             let why =
                 format!("invalid range: a stride of {stride} does not lead from {first} to {last}");
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::GROUP));
         };
         // Stops at the first rank that does not exist, because a range may be very long.
         for rank in range {
@@ -175,6 +176,7 @@ entries! {
 fn remote(comm: MPI_Comm) -> Result<Group> {
     match comm::find(comm)?.members.inter() {
         Some(inter) => Ok(inter.remote.clone()),
-        None => Err(Failure::new(MPI_ERR_COMM, "the communicator is not an intercommunicator")),
+        None => Err(Failure::new(MPI_ERR_COMM, "the communicator is not an intercommunicator")
+            .coded(ErrorCode::INTERCOMM)),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::datatype::{Datatype, Dimension, Distribution, Error, Order};
 
 use crate::calls::entry::entries;
@@ -153,7 +154,7 @@ fn order_of(order: c_int) -> Result<Order> {
         MPI_ORDER_FORTRAN => Ok(Order::Fortran),
         other => {
             let why = format!("invalid order {other}; pass MPI_ORDER_C or MPI_ORDER_FORTRAN");
-            Err(Failure::new(MPI_ERR_ARG, why))
+            Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::CONSTRUCTION))
         }
     }
 }
@@ -170,6 +171,6 @@ fn distribution_of(distribution: c_int) -> Result<Distribution> {
                                                         MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC or \
                                                         MPI_DISTRIBUTE_NONE"
             ),
-        )),
+        ).coded(ErrorCode::CONSTRUCTION)),
     }
 }

@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use ferrywire_host::ErrorCode;
+
 use crate::calls::entry::entries;
 use crate::convert::constants::{MPI_DATATYPE_NULL, MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME};
 use crate::convert::failure::Failure;
@@ -24,7 +26,7 @@ entries! {
         let handle = datatype.get()?;
         let object = object(handle)?;
         if object.datatype.predefined().is_some() {
-            return Err(Failure::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
+            return Err(Failure::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed").coded(ErrorCode::PREDEFINED));
         }
         object.attributes.delete_all(handle.0)?;
         if object.freed.swap(true, Ordering::Relaxed) {

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::datatype::{Datatype, TypeClass};
 
 use crate::calls::entry::entries;
@@ -60,6 +61,7 @@ fn class_of(typeclass: c_int) -> Result<TypeClass> {
         MPI_TYPECLASS_REAL => Ok(TypeClass::Real),
         MPI_TYPECLASS_COMPLEX => Ok(TypeClass::Complex),
         logical if logical == TypeClass::Logical as c_int => Ok(TypeClass::Logical),
-        other => Err(Failure::new(MPI_ERR_ARG, format!("invalid type class {other}"))),
+        other => Err(Failure::new(MPI_ERR_ARG, format!("invalid type class {other}"))
+            .coded(ErrorCode::CONSTRUCTION)),
     }
 }

@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use ferrywire_host::ErrorCode;
+
 use crate::calls::entry::entries;
 use crate::convert::constants::{
     MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_ERR_UNSUPPORTED_DATAREP,
@@ -97,7 +99,7 @@ fn place(position: impl Wide, size: impl Wide, bytes: u64) -> Result<Range<usize
     let (start, size) = (sizes::length(position)?, sizes::length(size)?);
     let Some(left) = size.checked_sub(start) else {
         let why = format!("invalid position {start} in a buffer of {size} bytes");
-        return Err(Failure::new(MPI_ERR_ARG, why));
+        return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::PACKING));
     };
     match usize::try_from(bytes) {
         Ok(bytes) if bytes <= left => Ok(start..start + bytes),
@@ -105,7 +107,7 @@ fn place(position: impl Wide, size: impl Wide, bytes: u64) -> Result<Range<usize
             let why = format!(
                 "{bytes} bytes are needed, but the packed buffer has {left} from position {start} on"
             );
-            Err(Failure::new(MPI_ERR_TRUNCATE, why))
+            Err(Failure::new(MPI_ERR_TRUNCATE, why).coded(ErrorCode::PACKING))
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::error_code::shortened;
+
 use crate::calls::entry::entries;
 use crate::convert::constants::MPI_MAX_ERROR_STRING;
 use crate::convert::pointer::{Out, Text, TextOut};
@@ -14,7 +16,8 @@ entries! {
     }
 
     fn MPI_Error_string(errorcode: c_int, string: TextOut, resultlen: Out<c_int>) {
-        string.put_counted(&text(errorcode), MPI_MAX_ERROR_STRING, resultlen)
+        let text = shortened(&text(errorcode), MPI_MAX_ERROR_STRING as usize - 1);
+        string.put_counted(&text, MPI_MAX_ERROR_STRING, resultlen)
     }
 
     fn MPI_Add_error_class(errorclass: Out<c_int>) {

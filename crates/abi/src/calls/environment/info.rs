@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::info::Info;
 
 use crate::calls::entry::entries;
@@ -134,7 +135,7 @@ entries! {
         let nth = usize::try_from(n).ok().and_then(|n| contents.keys().nth(n));
         let Some(nth) = nth else {
             let why = format!("invalid key index {n}; the info object has {} keys", contents.keys().len());
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::INFO));
         };
         key.put(nth, nth.len() + 1)?;
         Ok(())

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::job_limits::LIMIT_VARIABLE;
 use ferrywire_host::{HoldReports, bootstrap, job, stdio};
 use ferrywire_mpi::comm::Comm as Members;
@@ -59,7 +60,8 @@ pub(crate) fn initialized_by() -> Result<(c_int, ThreadId)> {
 pub(crate) fn initialize(thread_level: c_int) -> Result {
     let mut membership = membership();
     if process::is_started() {
-        return Err(Failure::new(MPI_ERR_OTHER, "MPI has already been initialised"));
+        return Err(Failure::new(MPI_ERR_OTHER, "MPI has already been initialised")
+            .coded(ErrorCode::INITIALISED_TWICE));
     }
     join(thread_level)?;
     INITIALIZED_BY.get_or_init(|| (thread_level, std::thread::current().id()));
@@ -85,7 +87,7 @@ pub(crate) fn open_session(thread_level: c_int) -> Result<c_int> {
     if process::is_finished() && !membership.had_session {
         let why = "this process left its job with MPI_Finalize, because it had opened no session before: open one before \
                    MPI_Finalize to stay";
-        return Err(Failure::new(MPI_ERR_OTHER, why));
+        return Err(Failure::new(MPI_ERR_OTHER, why).coded(ErrorCode::NOT_INITIALISED));
     }
     join(thread_level)?;
     if !membership.had_session {
@@ -131,7 +133,10 @@ fn join(thread_level: c_int) -> Result {
         _ => std::env::var(name).ok(),
     };
     let rank = job::join(read, OPERATORS)
-        .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?
+        .map_err(|error| {
+            failure::internal(format!("this process cannot join its job: {error}"))
+                .coded(error.code())
+        })?
         .reporting_to(event::on_report);
     // Leaked, because every communicator refers to it, and the program may keep some to the end.
     let runtime: &'static runtime::Process =

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::info::Info;
 
 use crate::calls::entry::{answers, entries};
@@ -25,7 +26,7 @@ pub(crate) fn alignment(hints: &Info) -> Result<Option<usize>> {
 entries! {
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Out<*mut c_void>) {
         let bytes = usize::try_from(size)
-            .map_err(|_| Failure::new(MPI_ERR_ARG, format!("invalid size {size}; it must not be negative")))?;
+            .map_err(|_| Failure::new(MPI_ERR_ARG, format!("invalid size {size}; it must not be negative")).coded(ErrorCode::SIZE))?;
         let alignment = alignment(&info::hints(info)?)?.unwrap_or(0).max(ALIGNMENT_MIN);
         let mut base = std::ptr::null_mut();
         // An allocation of zero bytes has an address too.

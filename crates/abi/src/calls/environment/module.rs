@@ -6,11 +6,13 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::{self, MODULE_COUNTERS};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
 use ferrywire_mpi::operation::{self, Number, Operation};
+use ferrywire_runtime::code_of_module;
 
 use crate::calls::communicators::comm_create;
 use crate::calls::entry::entries;
@@ -54,7 +56,7 @@ fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, Trouble> {
 /// Checks that all ranks succeeded, and with the same code. No rank continues before all have.
 fn agree(comm: &Comm, instance: u16, trouble: Option<&Trouble>, code: &[u8]) -> Result {
     engine::agree(comm.members.rank(), trouble, code, |mine| least_of_all(comm, instance, mine))?
-        .map_err(|why| Failure::new(MPI_ERR_OTHER, why))
+        .map_err(|why| Failure::new(MPI_ERR_OTHER, why).coded(code_of_module(trouble)))
 }
 
 /// The minimum over all ranks, element by element.
@@ -86,6 +88,7 @@ fn group_of(comm: &Comm) -> Result<u16> {
             MPI_ERR_COMM,
             "the communicator has no module; Ferry_Module_load creates one that has",
         )
+        .coded(ErrorCode::NO_MODULE)
     })
 }
 
@@ -156,7 +159,7 @@ entries! {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
         if comm.members.inter().is_some() {
-            return Err(Failure::new(MPI_ERR_COMM, "a module cannot be loaded on an intercommunicator"));
+            return Err(Failure::new(MPI_ERR_COMM, "a module cannot be loaded on an intercommunicator").coded(ErrorCode::INTERCOMM));
         }
         load(&comm, instance, &name.get()?, code_of(code, len)?, module_comm)
     }
@@ -196,12 +199,12 @@ entries! {
         let Some(number) = number else {
             let last = MODULE_COUNTERS - 1;
             let why = format!("invalid counter {counter}; modules have counters 0 to {last}");
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::NO_MODULE));
         };
         let at_least = u64::try_from(at_least).unwrap_or(0);
         match comm.plane().wait_for_module(group, number, at_least) {
             true => Ok(()),
-            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
+            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded").coded(ErrorCode::NO_MODULE)),
         }
     }
 }

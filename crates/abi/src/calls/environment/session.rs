@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::info::Info;
 
 use crate::calls::entry::entries;
@@ -99,7 +100,7 @@ entries! {
         let sets = process_sets()?;
         let Some(name) = usize::try_from(n).ok().and_then(|n| sets.get(n)) else {
             let why = format!("invalid number {n} of a process set; there are {}", sets.len());
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::SESSION));
         };
         put_counted(name, pset_len, pset_name)
     }

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::fs;
 use std::path::PathBuf;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::info::Info;
 use ferrywire_runtime::{CallName, FileAccess, FileCreation, FileMode, OpenRequest};
 
@@ -121,7 +122,7 @@ fn open(
     let instance = old.members.next_instance();
     if old.members.inter().is_some() {
         let why = format!("{} is an intercommunicator, which cannot open files", old.title());
-        return Err(Failure::new(MPI_ERR_COMM, why));
+        return Err(Failure::new(MPI_ERR_COMM, why).coded(ErrorCode::INTERCOMM));
     }
     let created = old.runtime().duplicate(instance)?;
     let own = handle::share(Comm::made(created, old.title(), &old)?);

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_runtime::{CallName, FilePosition};
 
 use crate::calls::files::view::etype_at;
@@ -115,7 +116,7 @@ impl Access {
                 "the elements have {} bytes in the file, which is no multiple of the {etype_bytes} of an etype",
                 data.bytes()
             );
-            return Err(Failure::new(MPI_ERR_ARG, why));
+            return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::VIEW));
         }
         let etypes = data.bytes() / etype_bytes;
         let position = match begin {
@@ -239,7 +240,7 @@ pub(super) fn begin(
     let mut split = object.split();
     if split.is_some() {
         let why = "another split collective access to the file has begun and has not ended";
-        return Err(Failure::new(MPI_ERR_OTHER, why));
+        return Err(Failure::new(MPI_ERR_OTHER, why).coded(ErrorCode::SPLIT_ACCESS));
     }
     let direction = match call {
         SplitCall::ReadAt | SplitCall::Read | SplitCall::ReadOrdered => Direction::Read,
@@ -262,7 +263,7 @@ pub(super) fn end(handle: MPI_File, call: SplitCall) -> Result<Status> {
         other => {
             *split = other;
             let why = "no split collective access of this kind has begun";
-            Err(Failure::new(MPI_ERR_OTHER, why))
+            Err(Failure::new(MPI_ERR_OTHER, why).coded(ErrorCode::SPLIT_ACCESS))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::file::{View, ViewError};
 use ferrywire_runtime::Whence;
 
@@ -131,7 +132,7 @@ fn types(etype: MPI_Datatype, filetype: MPI_Datatype, datarep: Text) -> Result<V
 fn view_of(displacement: MPI_Offset, types: &ViewTypes, may_overlap: bool) -> Result<View> {
     let displacement = u64::try_from(displacement).map_err(|_| {
         let why = format!("invalid displacement {displacement}; it must not be negative");
-        Failure::new(MPI_ERR_ARG, why)
+        Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::VIEW)
     })?;
     let etype = types.representation.in_file(&types.etype)?;
     let filetype = types.representation.in_file(&types.filetype)?;
@@ -141,7 +142,7 @@ fn view_of(displacement: MPI_Offset, types: &ViewTypes, may_overlap: bool) -> Re
             // The standard names no class for these. Other implementations have this one.
             ViewError::Backwards | ViewError::Decreasing | ViewError::Overlapping => MPI_ERR_IO,
         };
-        Failure::new(class, error.to_string())
+        Failure::new(class, error.to_string()).coded(ErrorCode::VIEW)
     })
 }
 
@@ -153,7 +154,8 @@ fn whence_of(whence: c_int) -> Result<Whence> {
         _ => Err(Failure::new(
             MPI_ERR_ARG,
             "pass MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END for whence",
-        )),
+        )
+        .coded(ErrorCode::FILE_POSITION)),
     }
 }
 
@@ -161,6 +163,7 @@ fn whence_of(whence: c_int) -> Result<Whence> {
 pub(super) fn etype_at(offset: MPI_Offset) -> Result<u64> {
     u64::try_from(offset).map_err(|_| {
         Failure::new(MPI_ERR_ARG, format!("invalid offset {offset}; it must not be negative"))
+            .coded(ErrorCode::FILE_POSITION)
     })
 }
 
@@ -171,8 +174,10 @@ fn register(
     extent: Option<ExtentFunction>,
     extra: *mut c_void,
 ) -> Result {
-    let null =
-        || Failure::new(MPI_ERR_ARG, "the function that returns the extent is a null pointer");
+    let null = || {
+        Failure::new(MPI_ERR_ARG, "the function that returns the extent is a null pointer")
+            .coded(ErrorCode::REPRESENTATION)
+    };
     let add = || {
         let (name, extent) = (datarep.get()?, extent.ok_or_else(null)?.into());
         let extra = ExtraState(extra);

@@ -7,6 +7,7 @@
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Mode, Outcome, Posted};
 
 use crate::calls::entry::entries;
@@ -53,7 +54,7 @@ fn attach(place: &BufferPlace, buffer: ChoiceMut, bytes: i64) -> Result {
     let mut place = place.lock();
     if place.is_some() {
         let why = "a buffer is already attached; detach it first";
-        return Err(Failure::new(MPI_ERR_BUFFER, why));
+        return Err(Failure::new(MPI_ERR_BUFFER, why).coded(ErrorCode::BUFFERED_SEND));
     }
     let address = buffer.0.expose_provenance();
     if address == 0 {
@@ -61,7 +62,7 @@ fn attach(place: &BufferPlace, buffer: ChoiceMut, bytes: i64) -> Result {
     }
     if address != MPI_BUFFER_AUTOMATIC && bytes < 0 {
         let why = format!("invalid buffer size {bytes}; it must not be negative");
-        return Err(Failure::new(MPI_ERR_BUFFER, why));
+        return Err(Failure::new(MPI_ERR_BUFFER, why).coded(ErrorCode::BUFFERED_SEND));
     }
     *place = Some(AttachedBuffer { address, bytes });
     Ok(())
@@ -71,7 +72,9 @@ fn attach(place: &BufferPlace, buffer: ChoiceMut, bytes: i64) -> Result {
 fn detach<T: Wide>(place: &BufferPlace, buffer: Out<*mut c_void>, bytes: Out<T>) -> Result {
     let mut attached = place.lock();
     let Some(AttachedBuffer { address, bytes: size }) = *attached else {
-        return Err(Failure::new(MPI_ERR_BUFFER, "no buffer is attached"));
+        return Err(
+            Failure::new(MPI_ERR_BUFFER, "no buffer is attached").coded(ErrorCode::BUFFERED_SEND)
+        );
     };
     flush(place)?;
     *attached = None;
@@ -108,7 +111,7 @@ fn buffer_for(comm: &Comm) -> Option<(&BufferPlace, AttachedBuffer)> {
 fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
     let Some((place, attached)) = buffer_for(comm) else {
         let why = "no buffer is attached; call MPI_Buffer_attach first";
-        return Err(Failure::new(MPI_ERR_BUFFER, why));
+        return Err(Failure::new(MPI_ERR_BUFFER, why).coded(ErrorCode::BUFFERED_SEND));
     };
     let place: *const BufferPlace = place;
     let room = match attached {
@@ -125,7 +128,7 @@ fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
             "the attached buffer has {room} bytes, of which {taken} are in use; attach a larger one (a message \
              takes its size plus MPI_BSEND_OVERHEAD, {overhead} bytes)"
         );
-        return Err(Failure::new(MPI_ERR_BUFFER, why));
+        return Err(Failure::new(MPI_ERR_BUFFER, why).coded(ErrorCode::BUFFERED_SEND));
     }
     request.start()?;
     if request.pending().is_some() {

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
+
 use crate::calls::entry::entries;
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_RANK, MPI_ERR_REQUEST};
@@ -31,7 +33,7 @@ fn initialised(
     let tag = comm.tag(tag)?;
     let Ok(partitions) = u32::try_from(partitions) else {
         let why = format!("invalid number of partitions {partitions}");
-        return Err(Failure::new(MPI_ERR_ARG, why));
+        return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::PARTITION));
     };
     let (channel, recipe) = match comm.target(peer)? {
         None => (Channel::Null(partitions), Box::new(NullRequest(nobody)) as Box<dyn Recipe>),

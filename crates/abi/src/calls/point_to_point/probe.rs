@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Outcome, Posted, Probed, Received, Ticket};
 use ferrywire_mpi::comm::Wanted;
 use ferrywire_runtime::{self as runtime, CallName};
@@ -149,7 +150,7 @@ entries! {
         match look(CALL, true, comm, source, tag, |comm, wanted| comm.probe(wanted, true))? {
             Seen::Message(seen) => status.report(status_of(&seen)),
             Seen::Nobody => status.report(Status::NOBODY),
-            Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "internal error: the probe found no message")),
+            Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "internal error: the probe found no message").coded(ErrorCode::INTERNAL)),
         }
         Ok(())
     }
@@ -173,7 +174,7 @@ entries! {
     ) on comm {
         let taken = take(CALL, comm, source, tag, true)?;
         let (taken, seen) = taken.ok_or_else(|| Failure::new(MPI_ERR_OTHER, "internal error: the probe matched \
-                                                                             no message"))?;
+                                                                             no message").coded(ErrorCode::INTERNAL))?;
         status.report(seen);
         message.put(taken)
     }

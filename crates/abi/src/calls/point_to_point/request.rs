@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_runtime::CallName;
 
 use crate::calls::entry::entries;
@@ -70,8 +71,10 @@ pub(crate) fn startable<'a>(request: MPI_Request) -> Result<&'a mut Request> {
     match startable {
         Some(request) if !request.is_active() => Ok(request),
         Some(_) => {
-            Err(Failure::new(MPI_ERR_REQUEST, "the request is already active; complete it first"))
+            Err(Failure::new(MPI_ERR_REQUEST, "the request is already active; complete it first")
+                .coded(ErrorCode::REQUEST_STATE))
         }
-        None => Err(Failure::new(MPI_ERR_REQUEST, "only persistent requests can be started")),
+        None => Err(Failure::new(MPI_ERR_REQUEST, "only persistent requests can be started")
+            .coded(ErrorCode::REQUEST_STATE)),
     }
 }

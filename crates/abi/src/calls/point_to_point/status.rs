@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
+
 use crate::calls::entry::entries;
 use crate::convert::argument::{MessageTag, SourceRank};
 use crate::convert::constants::{MPI_ERR_ARG, MPI_UNDEFINED};
@@ -38,6 +40,7 @@ fn set_elements(status: Out<MPI_Status>, datatype: MPI_Datatype, count: impl Wid
             "invalid count: no message has so many elements of this \
                                                    datatype",
         )
+        .coded(ErrorCode::COUNT)
     };
     let bytes = bytes.ok_or_else(impossible)?;
     change(status, |own| own.bytes = bytes)

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use ferrywire_host::ErrorCode;
+
 use crate::calls::entry::entries;
 use crate::calls::point_to_point::request::startable;
 use crate::calls::windows::access::target_of;
@@ -61,6 +63,6 @@ entries! {
 fn known(value: MPI_Count) -> Result<u64> {
     u64::try_from(value).map_err(|_| {
         let why = format!("invalid value {value} of a counter; it must not be negative");
-        Failure::new(MPI_ERR_ARG, why)
+        Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::COUNTER)
     })
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use ferrywire_host::ErrorCode;
 use ferrywire_mpi::info::Info;
 use ferrywire_runtime::{CallName, WindowKind, WindowSpace};
 
@@ -176,7 +177,7 @@ fn create(
     let instance = old.members.next_instance();
     if old.members.inter().is_some() {
         let why = format!("{} is an intercommunicator, which cannot have windows", old.title());
-        return Err(Failure::new(MPI_ERR_COMM, why));
+        return Err(Failure::new(MPI_ERR_COMM, why).coded(ErrorCode::INTERCOMM));
     }
     let hints = with_defaults(&info::hints(hints)?, flavor)?;
     let space = space(&hints)?;

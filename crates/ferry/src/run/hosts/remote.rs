@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ferrywire_host::Here;
 use ferrywire_host::nic::Peer;
+use ferrywire_host::{ErrorCode, Here};
 
 use super::HostsError;
 use crate::run::host_list::Share;
@@ -328,10 +328,10 @@ impl Remote {
 
     fn strange(&self, text: &str) -> String {
         let host = self.name();
-        format!(
+        ErrorCode::HOST_OUTPUT.ends(format_args!(
             "{host} answers with something that is not from the daemon of ferry: '{text}'; login scripts must not print \
              anything, and {host} needs the same ferry as this host"
-        )
+        ))
     }
 
     pub(super) fn note_complaints(&mut self) {
@@ -382,14 +382,18 @@ impl Remote {
             Ending::Signal(signal) => format!("died of {}", crate::run::report::name_of(signal)),
         };
         Some(Lost::ForGood(match before {
-            RemoteStep::Connecting if is_missing(ending) => format!(
-                "cannot start the daemon on {host}: `{command}` {ended}: {said}; install the same ferry there, at the same \
-                 path as here"
-            ),
-            RemoteStep::Connecting => format!("cannot reach {host}: `{command}` {ended}: {said}"),
-            _ => {
-                format!("lost {host} with {} ranks: `{command}` {ended}: {said}", self.share.ranks)
+            RemoteStep::Connecting if is_missing(ending) => {
+                ErrorCode::HOST_WITHOUT_FERRY.ends(format_args!(
+                    "cannot start the daemon on {host}: `{command}` {ended}: {said}; install the same ferry there, at the \
+                     same path as here"
+                ))
             }
+            RemoteStep::Connecting => ErrorCode::HOST_UNREACHED
+                .ends(format_args!("cannot reach {host}: `{command}` {ended}: {said}")),
+            _ => ErrorCode::HOST_LOST.ends(format_args!(
+                "lost {host} with {} ranks: `{command}` {ended}: {said}",
+                self.share.ranks
+            )),
         }))
     }
 
@@ -424,14 +428,14 @@ impl Remote {
         let complaint = String::from_utf8_lossy(&self.complained);
         let complaint = complaint.trim();
         let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
-        match self.step {
+        ErrorCode::HOST_LATE.ends(match self.step {
             RemoteStep::Assigned => {
                 format!("{host} has not started its ranks within {seconds} s{said}")
             }
             _ => format!(
                 "cannot reach {host}: `{command}` has not answered within {seconds} s{said}"
             ),
-        }
+        })
     }
 
     /// The job has failed elsewhere: a host that has not started its ranks does not start them.
