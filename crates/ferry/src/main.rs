@@ -10,6 +10,7 @@ mod explain;
 mod home;
 mod info;
 mod install;
+mod job_facts;
 mod loader;
 mod module;
 mod out;
