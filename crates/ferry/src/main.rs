@@ -14,6 +14,7 @@ mod module;
 mod out;
 mod run;
 mod sim;
+mod top;
 mod why;
 
 use std::ffi::OsString;
@@ -69,6 +70,7 @@ enum Command {
     /// Runs the NIC in a simulated world.
     #[command(subcommand)]
     Sim(sim::Sim),
+    Top(top::Top),
     Why(why::Why),
 }
 
@@ -113,6 +115,7 @@ fn main() -> ExitCode {
         Command::Man(man) => man.run(Ferry::command()),
         Command::Module(module) => module.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Top(top) => top.run(),
         Command::Why(why) => why.run(),
     }
 }

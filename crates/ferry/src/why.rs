@@ -25,11 +25,11 @@ mod words;
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, Stage};
 use ferrywire_host::nic::Peer;
 
-pub(crate) use command::Why;
+pub(crate) use command::{JobNotFound, Why, find};
 pub(crate) use deadlock::{deadlock, unfinished};
 pub(crate) use disagreement::disagreement;
 pub(crate) use slow::slow;
-pub(crate) use words::groups;
+pub(crate) use words::{groups, number, ordinal};
 
 /// A rank, as it was seen.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ pub(crate) enum Outside {
 
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug)]
-enum Doing<'a> {
+pub(crate) enum Doing<'a> {
     /// It waits in a call.
     Waits(&'a CallFact),
     /// It has left the job.
@@ -75,7 +75,7 @@ enum Doing<'a> {
 pub(crate) struct Verdict(pub(crate) String);
 
 impl Seen {
-    fn doing(&self) -> Doing<'_> {
+    pub(crate) fn doing(&self) -> Doing<'_> {
         let failed = self
             .facts
             .missing
@@ -116,7 +116,7 @@ pub(crate) fn outside(process: u32) -> Option<Outside> {
 
 /// All ranks of a job.
 #[derive(Clone, Copy)]
-struct AllRanks<'a>(&'a [Seen]);
+pub(crate) struct AllRanks<'a>(pub(crate) &'a [Seen]);
 
 impl<'a> AllRanks<'a> {
     fn at(self, peer: u32) -> Option<usize> {

@@ -363,8 +363,9 @@ impl Page {
         nic.show_pending(|pending| {
             match pending.kind {
                 PendingKind::Arrived => counts.unexpected_now += 1,
-                PendingKind::Receive | PendingKind::Step => counts.posted_now += 1,
+                PendingKind::Receive => counts.posted_now += 1,
                 PendingKind::Send => counts.sends_now += 1,
+                PendingKind::Step => counts.steps_now += 1,
             }
             let Some(slot) = self.pending.get(listed) else {
                 unlisted += 1;

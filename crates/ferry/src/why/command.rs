@@ -37,8 +37,8 @@ struct Report {
     ranks: Vec<String>,
 }
 
-/// Why nothing is printed.
-enum JobNotFound {
+/// Why there is nothing to say.
+pub(crate) enum JobNotFound {
     None,
     NoneOf(u32),
     Several(Vec<u32>),
@@ -85,7 +85,7 @@ impl Why {
 }
 
 /// The memory of the job that a process belongs to, or of the only job.
-fn find(process: Option<u32>) -> Result<Segment, JobNotFound> {
+pub(crate) fn find(process: Option<u32>) -> Result<Segment, JobNotFound> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let processes: Vec<u32> = process.map_or_else(|| all.collect(), |one| vec![one]);

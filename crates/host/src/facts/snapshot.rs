@@ -104,11 +104,13 @@ pub struct NicCounts {
     pub posted_now: u64,
     /// Sends that are not over now.
     pub sends_now: u64,
+    /// Steps of collective calls that are not over now.
+    pub steps_now: u64,
 }
 
 impl NicCounts {
     /// How many numbers these are.
-    pub(super) const LEN: usize = 8;
+    pub(super) const LEN: usize = 9;
 
     /// What the NIC has counted so far.
     pub(super) fn of(stats: &Stats) -> NicCounts {
@@ -132,12 +134,13 @@ impl NicCounts {
             self.unexpected_now,
             self.posted_now,
             self.sends_now,
+            self.steps_now,
         ]
     }
 
     fn from_words(words: [u64; NicCounts::LEN]) -> NicCounts {
         let [frames_sent, frames_received, retries, refused, unexpected, now @ ..] = words;
-        let [unexpected_now, posted_now, sends_now] = now;
+        let [unexpected_now, posted_now, sends_now, steps_now] = now;
         NicCounts {
             frames_sent,
             frames_received,
@@ -147,6 +150,7 @@ impl NicCounts {
             unexpected_now,
             posted_now,
             sends_now,
+            steps_now,
         }
     }
 }
