@@ -9,6 +9,7 @@ mod doctor;
 mod home;
 mod info;
 mod install;
+mod job_facts;
 mod loader;
 mod module;
 mod out;

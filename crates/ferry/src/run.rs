@@ -70,7 +70,7 @@ use services::Services;
 use start::{Coloured, NotStarted, Rank, Settings, Start, Who};
 pub(crate) use start::{FILES_OF_LAUNCHER, FILES_PER_RANK};
 use sys::Signals;
-pub(crate) use sys::{memory_file, try_single_copy};
+pub(crate) use sys::{memory_file, try_single_copy, user_of};
 
 /// What the command is for.
 pub(crate) const ABOUT: &str = "Starts the ranks of a job, on this machine or on several.";

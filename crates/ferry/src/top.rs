@@ -18,6 +18,9 @@ mod rates;
 mod sample;
 mod table;
 
+use std::fmt;
+#[cfg(feature = "live")]
+use std::io;
 use std::io::{IsTerminal as _, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,12 +28,14 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::job_facts::JobNotFound;
 use crate::out;
+use detail::Detail;
 use rates::{Row, Totals, rows};
 use sample::Source;
 use table::{View, columns, grouped, line_of, titles};
 
-/// Shows what the ranks of a running job on this host do, how fast, and who waits for whom.
+/// Shows what the ranks of a running job do, how fast, and who waits for whom.
 ///
 /// In a terminal the view is renewed until the job ends or a key is pressed; otherwise one table is printed.
 #[derive(Args)]
@@ -60,8 +65,38 @@ struct TopReport<'a> {
     #[serde(flatten)]
     totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<detail::Detail>,
+    detail: Option<Detail>,
     ranks: &'a [Row],
+}
+
+/// Why nothing is shown.
+enum NotShown {
+    Job(JobNotFound),
+    /// There is no such rank, but others.
+    NoRank(u32, String),
+    #[cfg(feature = "live")]
+    Terminal(io::Error),
+}
+
+impl From<JobNotFound> for NotShown {
+    fn from(error: JobNotFound) -> NotShown {
+        NotShown::Job(error)
+    }
+}
+
+impl fmt::Display for NotShown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotShown::Job(error) => write!(f, "{error}"),
+            NotShown::NoRank(rank, all) => {
+                write!(f, "--rank {rank}: the job has no such rank; it has {all}")
+            }
+            #[cfg(feature = "live")]
+            NotShown::Terminal(error) => {
+                write!(f, "cannot use this terminal: {error}; --once prints one table")
+            }
+        }
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -78,40 +113,41 @@ const INTERVAL_MAX_S: f64 = 3600.0;
 
 impl Top {
     pub(crate) fn run(&self) -> ExitCode {
-        let mut source = match Source::of(self.process) {
-            Ok(source) => source,
+        match self.shown() {
+            Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("ferry top: {error}");
-                return ExitCode::FAILURE;
+                ExitCode::FAILURE
             }
-        };
+        }
+    }
+
+    fn shown(&self) -> Result<(), NotShown> {
+        let mut source = Source::of(self.process)?;
+        let before = source.look()?;
         let is_terminal = stdout().is_terminal();
         #[cfg(feature = "live")]
         if is_terminal && !(self.once || self.json || self.rank.is_some()) {
             let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            return match live::show(&mut source, self.interval, colours) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("ferry top: cannot use this terminal: {error}; --once prints one table");
-                    ExitCode::FAILURE
+            let ended = live::show(&mut source, before, self.interval, colours);
+            return match ended.map_err(NotShown::Terminal)? {
+                None => Ok(()),
+                Some(JobNotFound::Over) => {
+                    eprintln!("ferry top: the job has ended");
+                    Ok(())
                 }
+                Some(error) => Err(error.into()),
             };
         }
-        let before = source.look();
         std::thread::sleep(self.interval);
-        let sample = source.look();
+        let sample = source.look()?;
         let view = View { rows: rows(&before, &sample), sample };
+        let all = || table::ranks(&view.rows.iter().map(|row| row.ranks[0]).collect::<Vec<_>>());
         let detail = match self.rank {
             None => None,
-            Some(rank) => match detail::Detail::of(&view, rank) {
-                Some(detail) => Some(detail),
-                None => {
-                    let ranks: Vec<u32> = view.rows.iter().map(|row| row.ranks[0]).collect();
-                    let ranks = table::ranks(&ranks);
-                    eprintln!("ferry top: --rank {rank}: there is no such rank on this host; there are {ranks}");
-                    return ExitCode::FAILURE;
-                }
-            },
+            Some(rank) => {
+                Some(Detail::of(&view, rank).ok_or_else(|| NotShown::NoRank(rank, all()))?)
+            }
         };
         if self.json {
             out::json(&TopReport {
@@ -127,7 +163,7 @@ impl Top {
         } else {
             table_in(&view, is_terminal.then(terminal_size)).iter().for_each(out::line);
         }
-        ExitCode::SUCCESS
+        Ok(())
     }
 }
 

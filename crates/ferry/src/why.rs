@@ -24,8 +24,9 @@ mod words;
 
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, Stage};
 use ferrywire_host::nic::Peer;
+use serde::{Deserialize, Serialize};
 
-pub(crate) use command::{JobNotFound, Why, find};
+pub(crate) use command::Why;
 pub(crate) use deadlock::{deadlock, unfinished};
 pub(crate) use disagreement::disagreement;
 pub(crate) use slow::slow;
@@ -38,6 +39,11 @@ pub(crate) struct Seen {
     pub(crate) peer: u32,
     /// Its name in reports.
     pub(crate) name: String,
+    /// The name of its host, and its process id there.
+    pub(crate) host: String,
+    pub(crate) process: u32,
+    /// It has left, or waits in `MPI_Finalize` for all others.
+    pub(crate) leaves: bool,
     /// What it tells about itself.
     pub(crate) facts: Facts,
     /// A call of it has failed because a rank is gone: it would have waited for ever.
@@ -51,7 +57,7 @@ pub(crate) struct Seen {
 }
 
 /// What a rank does that is not in the library.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Outside {
     /// It uses a processor.
     Computes,

@@ -351,11 +351,8 @@ impl Core {
         let facts = shared.facts();
         let (nic, rail) = (&self.nic, &self.port.rail);
         let stats = nic.stats();
-        let mut activity = self.port.completions.count + stats.unexpected + stats.refused;
-        if shared.plane.net.is_none() {
-            // Nothing is sent on shared memory but what operations need.
-            activity += stats.frames_sent + stats.frames_received;
-        }
+        let activity = (self.port.completions.count + stats.unexpected + stats.refused)
+            .wrapping_add(nic.frames_of_note());
         let in_flight = nic.has_frames_under_way()
             || nic.is_busy()
             || rail.is_stuck()

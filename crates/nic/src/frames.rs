@@ -32,7 +32,9 @@ impl<V: Variant> Nic<V> {
         self.on_marks(at, marks, now, port);
         if payload.len() > self.payload_bytes_max(at) as usize {
             self.on_burst(at, marks, envelope.kind, payload, port);
-        } else if envelope.kind != Kind::Ack {
+        } else if envelope.kind == Kind::Ack {
+            self.stats.signs += 1;
+        } else {
             let check = match self.reliability(at).check_sequence(marks) {
                 SequenceCheck::Repeat if V::has(Bug::RepeatAccepted) => {
                     self.absorb(at, envelope.kind, payload, port);
@@ -182,6 +184,7 @@ impl<V: Variant> Nic<V> {
         let marks = Some(reliability.ack_marks());
         let envelope = Envelope { job: self.job, marks, kind: Kind::Ack };
         self.stats.frames_sent += 1;
+        self.stats.signs += 1;
         // If the rail is full, the ack is lost, as it might be anyway: the peer will ask again.
         let _ = port.transmit(state.peer, &envelope, Span::EMPTY);
     }

@@ -82,9 +82,21 @@ impl<V: Variant> Nic<V> {
         (used.into(), most.into())
     }
 
-    /// Frames that are sent and not acknowledged, or that wait for room: others may hear of them later.
+    /// Whether others may still hear of frames of this NIC: they wait for room, or are sent and not acknowledged. On a
+    /// reliable rail to another host, the answer to a question for a sign of life acknowledges all that was sent before.
     pub fn has_frames_under_way(&self) -> bool {
-        self.peers.iter().any(|state| state.unacked() > 0 || state.backlog.is_some())
+        self.peers.iter().any(|state| {
+            let owes = state.silence.as_ref().is_some_and(|silence| silence.owes());
+            state.unacked() > 0 || state.backlog.is_some() || owes
+        })
+    }
+
+    /// Counts the frames that were sent or received and are neither signs of life nor repeated: it changes whenever
+    /// something happens between this NIC and others.
+    pub fn frames_of_note(&self) -> u64 {
+        let stats = &self.stats;
+        let all = stats.frames_sent + stats.frames_received;
+        all.wrapping_sub(stats.signs + stats.retries + stats.repeats)
     }
 }
 

@@ -132,6 +132,9 @@ pub struct Stats {
     pub repeats: u64,
     /// Frames sent again.
     pub retries: u64,
+    /// Frames sent or received that only acknowledge others, or ask for a sign of life: a peer may get them while
+    /// nothing happens.
+    pub signs: u64,
     /// Messages that no receive was waiting for.
     pub unexpected: u64,
     /// Messages refused for lack of room.

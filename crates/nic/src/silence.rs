@@ -167,7 +167,10 @@ impl<V: Variant> Nic<V> {
         let Some(silence) = &mut state.silence else { return };
         match silence.look(now, &mut state.heard, &self.limits) {
             Concern::Nothing => {}
-            Concern::Ask => self.send(at, Kind::Ask, Span::EMPTY, None, port),
+            Concern::Ask => {
+                self.stats.signs += 1;
+                self.send(at, Kind::Ask, Span::EMPTY, None, port);
+            }
             Concern::GiveUp => {
                 let peer = state.peer;
                 self.give_up(peer, port);
@@ -188,13 +191,18 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_ask(&mut self, at: At, port: &mut impl Port) {
         match self.peers[at].promises.reliable {
             true if V::has(Bug::NeverAnswered) => {}
-            true => self.reply(at, Kind::Ack, port),
+            true => {
+                // The question and the answer.
+                self.stats.signs += 2;
+                self.reply(at, Kind::Ack, port);
+            }
             false => self.stats.malformed += 1,
         }
     }
 
     /// A peer has answered our question.
     pub(crate) fn on_ack(&mut self, at: At) {
+        self.stats.signs += 1;
         if let Some(silence) = &mut self.peers[at].silence {
             silence.on_answer();
         }

@@ -242,6 +242,18 @@ pub(super) fn never_block(descriptor: BorrowedFd<'_>) -> Result<()> {
     check(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
 }
 
+/// The user of the process at the other end of a socket of this host.
+pub(crate) fn user_of(socket: BorrowedFd<'_>) -> Result<u32> {
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let size = size_of::<libc::ucred>();
+    let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    let (fd, into) = (socket.as_raw_fd(), (&raw mut who).cast());
+    // SAFETY: by L2.
+    check(unsafe { libc::getsockopt(fd, level, option, into, &raw mut length) })?;
+    Ok(who.uid)
+}
+
 /// Opens a pseudo-terminal that controls no session: the end that we read, and the end that a rank writes to. Bytes
 /// pass unchanged. Its size is that of the terminal `shown`, if known.
 pub(super) fn open_terminal(shown: BorrowedFd<'_>) -> Result<(File, OwnedFd)> {

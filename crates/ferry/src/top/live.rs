@@ -12,44 +12,52 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Clear, Paragraph};
 
+use crate::job_facts::JobNotFound;
+
 use super::detail::{Detail, sentence};
 use super::rates::{Activity, Row, rows};
-use super::sample::Source;
+use super::sample::{Sample, Source};
 use super::table::{Order, View, columns, grouped, line_of, ranks, titles};
 
-/// Shows a job until it ends or the user leaves.
-pub(super) fn show(source: &mut Source, interval: Duration, colours: bool) -> io::Result<()> {
-    let mut before = source.look();
+/// Shows a job until the user leaves, or the job can no longer be seen, most probably since it has ended.
+pub(super) fn show(
+    source: &mut Source,
+    first: Sample,
+    interval: Duration,
+    colours: bool,
+) -> io::Result<Option<JobNotFound>> {
+    let mut before = first;
     let mut screen = Screen::new(colours);
     screen.renew(View { rows: rows(&before, &before), sample: before.clone() });
     // Also sees to it that a panic leaves the terminal as it was.
     let mut terminal = ratatui::try_init()?;
-    let shown = (|| {
+    let mut watch = || {
         // The first rates are there soon.
         let mut next = Instant::now() + interval.min(FIRST);
         loop {
             terminal.draw(|frame| screen.draw(frame))?;
-            if event::poll(next.saturating_duration_since(Instant::now()))? {
-                match event::read()? {
-                    Event::Key(key) if screen.press(key) == Wish::Leave => return Ok(None),
-                    _ => {}
-                }
+            if event::poll(next.saturating_duration_since(Instant::now()))?
+                && let Event::Key(key) = event::read()?
+                && screen.press(key) == Wish::Leave
+            {
+                return Ok(None);
             }
             if Instant::now() < next {
                 continue;
             }
             next = Instant::now() + interval;
-            let sample = source.look();
-            let is_over = !sample.is_alive();
+            let sample = match source.look() {
+                Ok(sample) if sample.is_alive() => sample,
+                Ok(_) => return Ok(Some(JobNotFound::Over)),
+                Err(error) => return Ok(Some(error)),
+            };
             screen.renew(View { rows: rows(&before, &sample), sample: sample.clone() });
             before = sample;
-            if is_over {
-                return Ok(Some("ferry top: the job has ended"));
-            }
         }
-    })();
+    };
+    let ended = watch();
     ratatui::try_restore()?;
-    shown.map(|said: Option<&str>| said.into_iter().for_each(|line| eprintln!("{line}")))
+    ended
 }
 
 /// When rates are shown first.

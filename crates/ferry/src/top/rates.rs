@@ -148,8 +148,8 @@ fn row(
     let rate = |count: f64| if time > 0.0 { count / time } else { 0.0 };
     Row {
         ranks: vec![seen.peer],
-        host: place.host.clone(),
-        pid: place.pid,
+        host: seen.host.clone(),
+        pid: seen.process,
         activity,
         state: state(job, at, activity),
         call: waiting_call(seen).map(|call| (name_of(call.name).to_owned(), object_of(call))),
@@ -237,7 +237,7 @@ fn activity(seen: &Seen, place: &RankPlace, before: Option<&Facts>, calls: u32) 
     let polls = before.is_some_and(|before| before.polls != facts.polls);
     match seen.doing() {
         Doing::Left => Activity::Left,
-        _ if place.used.is_none() && place.pid != 0 => Activity::Gone,
+        _ if seen.ending.is_some() || place.is_here && place.used.is_none() => Activity::Gone,
         Doing::Waits(_) => Activity::Waits,
         Doing::Outside if calls > 0 => Activity::Active,
         Doing::Outside if polls => Activity::Polls,

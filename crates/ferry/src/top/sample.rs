@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ferrywire_host::facts::{COUNTS_ONLY, Stage};
-use ferrywire_host::{Segment, monotonic_ns};
+use ferrywire_host::facts::Stage;
+use ferrywire_host::monotonic_ns;
 
-use crate::why::{JobNotFound, Outside, Seen, find};
+use crate::job_facts::{JobFacts, JobNotFound};
+use crate::run::own_name;
+use crate::why::Seen;
 
-/// Where the facts of ranks come from: the memory that the ranks of this host share.
+/// Where the facts of ranks come from.
 pub(super) struct Source {
-    segment: Segment,
+    facts: JobFacts,
     host: String,
-    question: u32,
-    /// What is known of the process of each rank.
+    /// What is known of the process of each rank of this host.
     processes: BTreeMap<u32, RankProcess>,
 }
 
 /// The process of a rank.
-#[derive(Clone, Copy)]
 struct RankProcess {
     id: u32,
     /// When it began, in ticks since the system did: a later process may have the same number.
@@ -44,11 +44,11 @@ pub(super) struct Sample {
 }
 
 /// What is known of a rank besides its facts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RankPlace {
-    pub(super) host: String,
-    pub(super) pid: u32,
-    /// Time on processors so far, if the process is there: of all its threads, and of the agent.
+    /// Whether it is on this host.
+    pub(super) is_here: bool,
+    /// Time on processors so far, of a rank of this host whose process is there.
     pub(super) used: Option<ProcessorTime>,
     /// Whether the rank has brought its queues and counters up to date.
     pub(super) has_answered: bool,
@@ -64,76 +64,47 @@ pub(super) struct ProcessorTime {
 impl Source {
     /// The ranks of the job that a process belongs to, or of the only job.
     pub(super) fn of(process: Option<u32>) -> Result<Source, JobNotFound> {
-        let segment = find(process)?;
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = host.trim().to_owned();
-        // So that the numbers of several commands differ, most probably.
-        let question = COUNTS_ONLY | (std::process::id() & 0xffff) << 8;
-        Ok(Source { segment, host, question, processes: BTreeMap::new() })
+        let facts = JobFacts::find(process)?;
+        Ok(Source { facts, host: own_name(), processes: BTreeMap::new() })
     }
 
     /// The number of the job.
     pub(super) fn job(&self) -> u32 {
-        self.segment.job()
+        self.facts.job()
     }
 
     /// Looks at all ranks.
-    pub(super) fn look(&mut self) -> Sample {
-        self.ask();
-        let now = monotonic_ns();
+    pub(super) fn look(&mut self) -> Result<Sample, JobNotFound> {
+        let snapshot = self.facts.ask_for_counts()?;
         let ticks_now = ticks_since_boot();
-        let mut sample = Sample { at_ns: now, ..Sample::default() };
-        for rank in 0..self.segment.ranks_so_far() {
-            let Some(facts) = self.segment.facts(rank) else { continue };
-            let pid = self.segment.process(rank).pid_outside;
-            let stat = ProcessStat::read(&format!("/proc/{pid}/stat"));
-            let process = stat.as_ref().and_then(|stat| self.process(rank, pid, stat));
+        let mut sample = Sample { at_ns: monotonic_ns(), ..Sample::default() };
+        for seen in snapshot.ranks {
             let mut place = RankPlace {
-                host: self.host.clone(),
-                pid,
+                is_here: seen.host == self.host,
                 used: None,
-                has_answered: facts.answer.number == self.question,
+                has_answered: seen.facts.answer.number == snapshot.question,
             };
-            let mut outside = None;
-            if let (Some(process), Some(stat)) = (process, &stat) {
-                let agent = process.agent.and_then(|thread| {
-                    ProcessStat::read(&format!("/proc/{pid}/task/{thread}/stat"))
-                });
-                let agent = agent.map_or(Duration::ZERO, |stat| stat.used);
+            if place.is_here
+                && let Some((stat, agent)) = self.process(&seen)
+            {
                 place.used = Some(ProcessorTime { all: stat.used, agent });
-                let computes = stat.state == 'R';
-                outside = Some(if computes { Outside::Computes } else { Outside::Sleeps });
                 let running = of_ticks(ticks_now.saturating_sub(stat.began));
                 if running > sample.running || sample.program.is_empty() {
                     sample.running = running;
-                    sample.program = program_of(pid);
+                    sample.program = program_of(seen.process);
                 }
             }
-            let name = facts.me.to_string();
-            sample.seen.push(Seen { peer: facts.me, name, facts, outside, ..Seen::default() });
+            sample.seen.push(seen);
             sample.places.push(place);
         }
-        sample
+        Ok(sample)
     }
 
-    /// Asks all ranks for their queues and counters, and waits a moment for those that wait themselves.
-    fn ask(&mut self) {
-        self.question = COUNTS_ONLY | (self.question + 1);
-        let ranks = 0..self.segment.ranks_so_far();
-        self.segment.ask(ranks.clone(), self.question);
-        let until = Instant::now() + ANSWER_MAX;
-        let has_answered = |rank| {
-            let glance = self.segment.glance(rank);
-            glance.is_none_or(|glance| glance.waiting == 0 || glance.answered == self.question)
-        };
-        while Instant::now() < until && !ranks.clone().all(has_answered) {
-            std::thread::sleep(LOOK_FOR_ANSWERS);
-        }
-    }
-
-    /// The process of a rank, unless another one has its number by now, or it has ended.
-    fn process(&mut self, rank: u32, id: u32, stat: &ProcessStat) -> Option<RankProcess> {
-        let known = self.processes.entry(rank).or_insert(RankProcess {
+    /// What the system says of the process of a rank of this host, and how long its agent has run; `None` if it has ended.
+    fn process(&mut self, seen: &Seen) -> Option<(ProcessStat, Duration)> {
+        let id = seen.process;
+        let stat = ProcessStat::read(&format!("/proc/{id}/stat"))?;
+        let known = self.processes.entry(seen.peer).or_insert(RankProcess {
             id,
             began: stat.began,
             agent: None,
@@ -141,18 +112,22 @@ impl Source {
         if (known.id, known.began) != (id, stat.began) || matches!(stat.state, 'Z' | 'X') {
             return None;
         }
-        if known.agent.is_none() {
-            known.agent = agent_of(id);
-        }
-        Some(*known)
+        known.agent = known.agent.or_else(|| agent_of(id));
+        let agent = known.agent.and_then(|thread| {
+            Some(ProcessStat::read(&format!("/proc/{id}/task/{thread}/stat"))?.used)
+        });
+        Some((stat, agent.unwrap_or_default()))
     }
 }
 
 impl Sample {
-    /// Whether a rank is still there.
+    /// Whether any rank is still in the job.
     pub(super) fn is_alive(&self) -> bool {
-        let left = |seen: &Seen| seen.facts.stage == Stage::Finalized;
-        self.places.iter().zip(&self.seen).any(|(place, seen)| place.used.is_some() && !left(seen))
+        let is_in = |(seen, place): (&Seen, &RankPlace)| {
+            let exists = !place.is_here || place.used.is_some();
+            exists && seen.ending.is_none() && seen.facts.stage != Stage::Finalized
+        };
+        self.seen.iter().zip(&self.places).any(is_in)
     }
 }
 
@@ -221,9 +196,6 @@ fn program_of(process: u32) -> String {
 
 /// The name of the thread of [`ProcessorTime::agent`].
 const AGENT: &str = "ferry-agent";
-/// How long answers are waited for, and how often they are looked for.
-const ANSWER_MAX: Duration = Duration::from_millis(50);
-const LOOK_FOR_ANSWERS: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {

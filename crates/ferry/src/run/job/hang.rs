@@ -241,11 +241,13 @@ impl Job {
                 Seen {
                     peer: rank.peer,
                     name: rank.name.to_string(),
+                    process: rank.hello.map_or(0, |process| process.pid_outside),
+                    leaves: rank.goodbye || rank.waits_for_all,
                     facts,
                     failed,
                     ending,
                     outside: outside.flatten(),
-                    polls: false,
+                    ..Seen::default()
                 }
             })
             .collect()
