@@ -23,7 +23,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::facts::Stage;
+use ferrywire_host::facts::{COUNTS_ONLY, Stage};
 use ferrywire_host::{Segment, monotonic_ns};
 
 use crate::run::own_name;
@@ -155,6 +155,12 @@ impl JobFacts {
     /// Asks all ranks to bring their facts up to date, waits a moment for those that are in the library, and reads them.
     pub(crate) fn ask(&mut self) -> Result<Snapshot, JobNotFound> {
         self.question = self.question.wrapping_add(1);
+        self.read(true)
+    }
+
+    /// Asks all ranks for their queues and counters only. This disturbs them less, and the answers prove nothing.
+    pub(crate) fn ask_for_counts(&mut self) -> Result<Snapshot, JobNotFound> {
+        self.question = self.question.wrapping_add(1) | COUNTS_ONLY;
         self.read(true)
     }
 

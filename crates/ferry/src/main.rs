@@ -16,6 +16,7 @@ mod module;
 mod out;
 mod run;
 mod sim;
+mod top;
 mod why;
 
 use std::ffi::OsString;
@@ -72,6 +73,7 @@ enum Command {
     /// Runs the NIC in a simulated world.
     #[command(subcommand)]
     Sim(sim::Sim),
+    Top(top::Top),
     Why(why::Why),
 }
 
@@ -117,6 +119,7 @@ fn main() -> ExitCode {
         Command::Man(man) => man.run(Ferry::command()),
         Command::Module(module) => module.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Top(top) => top.run(),
         Command::Why(why) => why.run(),
     }
 }

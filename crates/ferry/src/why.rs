@@ -33,7 +33,7 @@ pub(crate) use command::Why;
 pub(crate) use deadlock::{deadlock, unfinished};
 pub(crate) use disagreement::disagreement;
 pub(crate) use slow::slow;
-pub(crate) use words::groups;
+pub(crate) use words::{groups, number, ordinal};
 
 /// A rank, as it was seen.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ pub(crate) enum Outside {
 
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug)]
-enum Doing<'a> {
+pub(crate) enum Doing<'a> {
     /// It waits in a call.
     Waits(&'a CallFact),
     /// It has left the job.
@@ -90,7 +90,7 @@ impl Verdict {
 }
 
 impl Seen {
-    fn doing(&self) -> Doing<'_> {
+    pub(crate) fn doing(&self) -> Doing<'_> {
         let failed = self
             .facts
             .missing
@@ -131,7 +131,7 @@ pub(crate) fn outside(process: u32) -> Option<Outside> {
 
 /// All ranks of a job.
 #[derive(Clone, Copy)]
-struct AllRanks<'a>(&'a [Seen]);
+pub(crate) struct AllRanks<'a>(pub(crate) &'a [Seen]);
 
 impl<'a> AllRanks<'a> {
     fn at(self, peer: u32) -> Option<usize> {

@@ -24,7 +24,7 @@ use crate::error_code::shortened;
 use crate::port::monotonic_ns;
 use crate::sys::map::{self, Map};
 pub use snapshot::{
-    CallFact, CallKind, Facts, FactsAnswer, Glance, ObjectFact, PendingFact, Stage,
+    CallFact, CallKind, Facts, FactsAnswer, Glance, NicCounts, ObjectFact, PendingFact, Stage,
 };
 
 /// The number of a call's name.
@@ -96,6 +96,8 @@ pub struct Page {
     objects: [ObjectSlot; OBJECTS],
     pending: [PendingSlot; PENDING],
     error: Text<ERROR_BYTES>,
+    /// What the NIC has counted, as [`NicCounts`] says.
+    counts: [AtomicU64; NicCounts::LEN],
 }
 
 /// A call, as it was made.
@@ -349,11 +351,23 @@ impl Page {
         self.asked.load(Ordering::Acquire) != self.answered.load(Ordering::Relaxed)
     }
 
+    /// Whether the question that is not answered yet is about more than [`COUNTS_ONLY`].
+    pub(crate) fn asks_for_proof(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) & COUNTS_ONLY == 0
+    }
+
     /// Answers: writes what the NIC holds.
     pub(crate) fn answer(&self, nic: &Nic, activity: u64, flags: u32) {
         let mut listed = 0;
         let mut unlisted = 0;
+        let mut counts = NicCounts::of(nic.stats());
         nic.show_pending(|pending| {
+            match pending.kind {
+                PendingKind::Arrived => counts.unexpected_now += 1,
+                PendingKind::Receive => counts.posted_now += 1,
+                PendingKind::Send => counts.sends_now += 1,
+                PendingKind::Step => counts.steps_now += 1,
+            }
             let Some(slot) = self.pending.get(listed) else {
                 unlisted += 1;
                 return;
@@ -365,6 +379,8 @@ impl Page {
             slot.kind.store(pending_kind(pending.kind), Ordering::Relaxed);
             listed += 1;
         });
+        let words = self.counts.iter().zip(counts.words());
+        words.for_each(|(place, word)| place.store(word, Ordering::Relaxed));
         let listed = u32::try_from(listed).unwrap_or(0);
         self.listed.store(listed, Ordering::Relaxed);
         self.unlisted.store(unlisted, Ordering::Relaxed);
@@ -481,6 +497,10 @@ pub(crate) const OTHER_THREADS: u32 = 2;
 pub(crate) const SEVERAL_PLANES: u32 = 4;
 /// The thread that answers waits for something, and does nothing else until then.
 pub(crate) const WAITER: u32 = 8;
+
+/// Set in the number of a question that is about the queues and counters only. The answer proves nothing, and takes no
+/// look at the other threads of the process.
+pub const COUNTS_ONLY: u32 = 1 << 30;
 
 const NOBODY: u32 = u32::MAX;
 /// Marks the number of a nonblocking call among those of its kind.

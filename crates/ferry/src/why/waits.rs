@@ -10,16 +10,16 @@ use super::{AllRanks, Doing, Seen};
 
 /// What a rank waits for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     /// Ranks, of which it needs all, or one if `any`.
-    pub(super) ranks: BTreeSet<usize>,
-    pub(super) any: bool,
+    pub(crate) ranks: BTreeSet<usize>,
+    pub(crate) any: bool,
 }
 
 impl<'a> AllRanks<'a> {
     /// What a rank waits for, as far as its facts and those of others tell. Empty if it does not wait, or if nothing is
     /// known.
-    pub(super) fn waits(self, at: usize) -> Waits {
+    pub(crate) fn waits(self, at: usize) -> Waits {
         let Doing::Waits(call) = self.0[at].doing() else { return Waits::default() };
         let mut waits = Waits::default();
         match call.kind {

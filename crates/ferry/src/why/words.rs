@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use ferrywire_host::facts::{CallFact, CallKind};
-use ferrywire_mpi::comm::number_of;
+use ferrywire_host::facts::{CallFact, CallKind, PendingFact};
+use ferrywire_host::nic::{Mask, PendingKind};
+use ferrywire_mpi::comm::{number_of, user_tag};
 use ferrywire_runtime::call_name::name_of;
 
 use super::{AllRanks, Doing, Outside, Seen};
 
 /// A number with commas.
-pub(super) fn number(number: u64) -> String {
+pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -22,12 +23,12 @@ pub(super) fn number(number: u64) -> String {
 }
 
 /// A length.
-pub(super) fn bytes(length: u64) -> String {
+pub(crate) fn bytes(length: u64) -> String {
     format!("{} byte{}", number(length), if length == 1 { "" } else { "s" })
 }
 
 /// Which one it is: `1st`, `2nd`.
-pub(super) fn ordinal(nth: u32) -> String {
+pub(crate) fn ordinal(nth: u32) -> String {
     let ending = match (nth % 100, nth % 10) {
         (11..=13, _) => "th",
         (_, 1) => "st",
@@ -67,7 +68,7 @@ impl AllRanks<'_> {
     }
 
     /// `rank 3`, `ranks 0-4 and 6-15`.
-    pub(super) fn ranks(self, ranks: &[usize]) -> String {
+    pub(crate) fn ranks(self, ranks: &[usize]) -> String {
         format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, self.numbers(ranks))
     }
 
@@ -104,7 +105,7 @@ impl AllRanks<'_> {
     }
 
     /// A call of a rank.
-    pub(super) fn call(self, at: usize, call: &CallFact) -> String {
+    pub(crate) fn call(self, at: usize, call: &CallFact) -> String {
         let name = name_of(call.name);
         match call.kind {
             CallKind::Send { to, word, bytes: length } => {
@@ -165,6 +166,33 @@ impl AllRanks<'_> {
                 }
                 (None, _) => format!("computes, and has not called MPI{}", self.since(at)),
             },
+        }
+    }
+
+    /// A message that has arrived, or an operation that is not over.
+    pub(crate) fn pending_words(self, at: usize, one: &PendingFact) -> String {
+        let other = |word| match self.index_of(one.peer) {
+            Some(other) => format!(" {word} rank {}", self.0[other].name),
+            None => String::new(),
+        };
+        let any = |open: Mask| one.mask.bits() & !open.bits() == 0;
+        let tag = user_tag(one.word).filter(|_| !any(Mask::ANY_TAG));
+        let number = number_of(one.word);
+        let brackets = self.in_brackets(at, tag, number);
+        let length = bytes(one.bytes);
+        match one.kind {
+            PendingKind::Arrived => format!("message of {length}{}{brackets}", other("from")),
+            PendingKind::Send => format!("send of {length}{}{brackets}", other("to")),
+            PendingKind::Step => {
+                format!("step of a collective call, {length}{}{brackets}", other("with"))
+            }
+            PendingKind::Receive => {
+                let from = match any(Mask::ANY_SOURCE) {
+                    true => "any rank".into(),
+                    false => self.other(at, number, one.word.source()),
+                };
+                format!("receive of at most {length} from {from}{brackets}")
+            }
         }
     }
 

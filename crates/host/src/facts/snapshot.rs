@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ferrywire_nic::{Mask, MatchWord, Peer};
+use ferrywire_nic::{Mask, MatchWord, Peer, Stats};
 
 use super::{
     CALL_BYTES, CALLS, CallName, CallSlot, IN_FLIGHT, KIND_COLLECTIVE, KIND_RECEIVE, KIND_SEND,
@@ -81,6 +81,78 @@ pub struct FactsAnswer {
     pub unexpected_bytes: u64,
     /// How many there may be.
     pub unexpected_bytes_max: u64,
+    /// What the NIC has counted.
+    pub counts: NicCounts,
+}
+
+/// What the NIC of a rank has counted, in its first plane.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct NicCounts {
+    /// Frames sent since the rank has joined, including retries and acks.
+    pub frames_sent: u64,
+    /// Frames that have arrived.
+    pub frames_received: u64,
+    /// Frames sent again.
+    pub retries: u64,
+    /// Messages refused for lack of room; their senders keep them, and send them again.
+    pub refused: u64,
+    /// Messages that no receive was waiting for.
+    pub unexpected: u64,
+    /// Those that wait now.
+    pub unexpected_now: u64,
+    /// Receives that wait for messages now.
+    pub posted_now: u64,
+    /// Sends that are not over now.
+    pub sends_now: u64,
+    /// Steps of collective calls that are not over now.
+    pub steps_now: u64,
+}
+
+impl NicCounts {
+    /// How many numbers these are.
+    pub(super) const LEN: usize = 9;
+
+    /// What the NIC has counted so far.
+    pub(super) fn of(stats: &Stats) -> NicCounts {
+        NicCounts {
+            frames_sent: stats.frames_sent,
+            frames_received: stats.frames_received,
+            retries: stats.retries,
+            refused: stats.refused,
+            unexpected: stats.unexpected,
+            ..NicCounts::default()
+        }
+    }
+
+    pub(super) fn words(self) -> [u64; NicCounts::LEN] {
+        [
+            self.frames_sent,
+            self.frames_received,
+            self.retries,
+            self.refused,
+            self.unexpected,
+            self.unexpected_now,
+            self.posted_now,
+            self.sends_now,
+            self.steps_now,
+        ]
+    }
+
+    fn from_words(words: [u64; NicCounts::LEN]) -> NicCounts {
+        let [frames_sent, frames_received, retries, refused, unexpected, now @ ..] = words;
+        let [unexpected_now, posted_now, sends_now, steps_now] = now;
+        NicCounts {
+            frames_sent,
+            frames_received,
+            retries,
+            refused,
+            unexpected,
+            unexpected_now,
+            posted_now,
+            sends_now,
+            steps_now,
+        }
+    }
 }
 
 /// A call.
@@ -289,6 +361,7 @@ fn facts(page: &Page) -> Facts {
         unlisted: load(&page.unlisted),
         unexpected_bytes: page.unexpected_bytes.load(Ordering::Relaxed),
         unexpected_bytes_max: page.unexpected_bytes_max.load(Ordering::Relaxed),
+        counts: NicCounts::from_words(page.counts.each_ref().map(|word| word.load(Ordering::Relaxed))),
     };
     let plain = (load(&page.plain_at) == next && load(&page.plain_name) != 0)
         .then(|| name(load(&page.plain_name)));
