@@ -14,7 +14,7 @@ use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::operation::Operation;
 use ferrywire_runtime::{Prepared, Rank, Root, With};
 
-use crate::comm::{Comm, What};
+use crate::comm::{Comm, What, traced};
 use crate::error::Error;
 use crate::plain::{self, Buffer, Number, Numbers, Plain};
 use crate::request::{End, Kept, Request, sealed};
@@ -80,6 +80,7 @@ impl Comm {
         if let Some(error) = wrong {
             panic!("{error}");
         }
+        let _call = traced(what.name);
         // SAFETY: I2, and the caller vouches for it.
         let posted = unsafe { self.runtime().start(instance, &prepared) };
         Request::new(self, what, posted, Collecting { result, source, work: prepared.work })

@@ -12,6 +12,7 @@ use ferrywire_host::{Keep, memory};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::numbers::Claim;
 use ferrywire_runtime::call_name::rust_name;
+use ferrywire_runtime::trace::{self, TracedCall};
 use ferrywire_runtime::{
     self as runtime, CollectiveCall, CreateError, Created, Failure, Plane, Process, Rank, Source,
     TAG_MAX, Tag, With,
@@ -422,6 +423,7 @@ impl Comm {
     ) -> Result<Option<Probed>, Error> {
         let (from, tag) = (from.into(), tag.into());
         let what = What { item: None, ..What::of_any_length::<u8>("iprobe", from, tag) };
+        let _call = traced(what.name);
         let wanted = self.wanted(what, from, tag)?;
         let seen = self.runtime().probe(wanted, false);
         Ok(seen.map_err(|failure| self.error_of(what, failure))?.map(probed))
@@ -585,7 +587,8 @@ impl Comm {
     }
 
     /// Records a call in the facts of the rank, and that this rank waits in it, until the result is dropped.
-    pub(crate) fn enter(&self, what: What) -> Option<Entered<'_>> {
+    pub(crate) fn enter(&self, what: What) -> InCall<'_> {
+        let entered = self.watched(what);
         let name = rust_name(what.name);
         let root = match what.peer {
             With::Root(root) => u32::try_from(root.0).ok(),
@@ -600,18 +603,26 @@ impl Comm {
             }
             _ => self.runtime().note_call(name, None),
         }
-        self.watched(what)
+        entered
     }
 
     /// Records that this rank waits in a call, until the result is dropped.
-    pub(crate) fn watched(&self, what: What) -> Option<Entered<'_>> {
-        let watch = self.inner.job.watch.as_deref()?;
-        Some(watch.enter(self.plane().me().0, self.call(what)))
+    #[inline]
+    pub(crate) fn watched(&self, what: What) -> InCall<'_> {
+        self.waiting_in(what.name, what)
+    }
+
+    fn waiting_in(&self, name: &'static str, what: What) -> InCall<'_> {
+        let watch = self.inner.job.watch.as_deref();
+        InCall {
+            _traced: traced(name),
+            _entered: watch.map(|watch| watch.enter(self.plane().me().0, self.call(what))),
+        }
     }
 
     /// Waits in a call until an operation is complete.
     pub(crate) fn wait_for(&self, what: What, ticket: Ticket) -> Outcome {
-        let _waits = self.watched(what);
+        let _waits = self.waiting_in("wait", what);
         self.plane().wait(ticket)
     }
 
@@ -705,4 +716,16 @@ fn probed(seen: Seen) -> Probed {
 /// Converts a length on the wire, which has 64 bits.
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).expect("what another rank has in memory would fit into ours")
+}
+
+/// A call that this rank is in, until it is dropped.
+pub(crate) struct InCall<'a> {
+    _entered: Option<Entered<'a>>,
+    _traced: Option<TracedCall>,
+}
+
+/// Records a call in the trace of this rank, if there is one, until the result is dropped.
+#[inline]
+pub(crate) fn traced(name: &'static str) -> Option<TracedCall> {
+    trace::is_on().then(|| TracedCall::begin(rust_name(name)))
 }

@@ -464,7 +464,7 @@ impl<T: Plain> File<T> {
 
     /// Records that this rank waits in a call, and lets earlier requests meet those of other ranks before a collective
     /// one.
-    fn begin(&self, what: What, who: Who) -> Option<crate::watch::Entered<'_>> {
+    fn begin(&self, what: What, who: Who) -> crate::comm::InCall<'_> {
         let waits = self.open.comm.enter(what);
         if !who.is_alone() {
             self.open.file.wait_for_started();

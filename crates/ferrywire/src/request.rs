@@ -14,7 +14,7 @@ use ferrywire_host::{Keep, memory};
 use ferrywire_runtime::call_name::rust_name;
 use ferrywire_runtime::{Rank, Source, Tag};
 
-use crate::comm::{Comm, Status, What};
+use crate::comm::{Comm, Status, What, traced};
 use crate::error::Error;
 use crate::plain::{self, Plain};
 
@@ -159,6 +159,7 @@ impl Comm {
         let to = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
         let kept = Sending(data);
+        let _call = traced(what.name);
         let name = const { rust_name("isend") };
         self.runtime().note_send(name, to, source.len);
         // SAFETY: I1.
@@ -180,6 +181,7 @@ impl Comm {
         let wanted = self.wanted(what, from, tag)?;
         let into = memory::lend_mut(bytes);
         let kept = Receiving(items);
+        let _call = traced(what.name);
         let name = const { rust_name("irecv") };
         self.runtime().note_receive(name, wanted, into.len);
         // SAFETY: I1.

@@ -17,7 +17,7 @@ use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
 use ferrywire_runtime::call_name::rust_name;
 use ferrywire_runtime::{Rank, Source, Tag};
 
-use crate::comm::{Comm, Status, What};
+use crate::comm::{Comm, Status, What, traced};
 use crate::error::Error;
 use crate::plain::{self, Buffer};
 
@@ -157,7 +157,7 @@ impl Comm {
         let left = || open.iter().flatten();
         let mut ends = Vec::new();
         let mut whats = left().map(|&(_, what)| what);
-        let waits = left().next().and_then(|&(_, what)| self.watched(what));
+        let waits = left().next().map(|&(_, what)| self.watched(what));
         self.plane().wait_each(left().map(|&(ticket, _)| ticket), |outcome| {
             let what = whats.next().expect("one for each ticket");
             if outcome != Outcome::Done {
@@ -196,6 +196,7 @@ impl<'scope> Scope<'scope, '_> {
             Err(error) => return self.scoped(ScopedState::Refused(error), what, 1),
         };
         let source = memory::lend(bytes);
+        let _call = traced(what.name);
         let name = const { rust_name("send") };
         self.comm.runtime().note_send(name, to, source.len);
         // SAFETY: I1.
@@ -218,6 +219,7 @@ impl<'scope> Scope<'scope, '_> {
             Err(error) => return self.scoped(ScopedState::Refused(error), what, B::UNIT),
         };
         let into = memory::lend_mut(bytes);
+        let _call = traced(what.name);
         let name = const { rust_name("receive") };
         self.comm.runtime().note_receive(name, wanted, into.len);
         // SAFETY: I1.

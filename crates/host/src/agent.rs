@@ -18,6 +18,7 @@ use crate::rail::Rail;
 use crate::shm::doorbell::Sleeper;
 use crate::sys::schedule::{current_core, prefer_short_slices};
 use crate::sys::threads::OwnThread;
+use crate::trace::AgentWork;
 use crate::turn::Core;
 
 pub(crate) struct Agent {
@@ -61,6 +62,7 @@ fn run(shared: &Shared) {
     let mut tick = AgentTick::new();
     // The arming with which it last fell asleep as a guard.
     let mut arming = None;
+    let mut work = AgentWork::default();
     let mut core = shared.core.lock();
     let mut awake_ns = core.port.clock().0;
     while core.duty.phase() != Phase::Closing {
@@ -71,12 +73,14 @@ fn run(shared: &Shared) {
         let mut busy = false;
         if !core.duty.is_led_by_caller() {
             core.turns.by_agent += 1;
+            work.begin();
             busy = core.turn(shared);
             if core.is_asked && !busy {
                 core.answer(shared, false);
             }
         }
         if busy {
+            work.happened();
             core.wake_waiters();
             core.call_tasks();
         }
@@ -108,6 +112,7 @@ fn run(shared: &Shared) {
             core.duty.relieve_agent(doorbell);
             arming = None;
         }
+        work.end();
         core.duty.agent_sleeps(naps);
         let now_ns = core.port.clock().0;
         core.absence.agent_ran(current_core(), now_ns.saturating_sub(awake_ns));

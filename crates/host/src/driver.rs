@@ -78,7 +78,8 @@ impl Driver {
             (true, None) => Ringers::Fenced,
             (true, Some(_)) => Ringers::FencedWithSocket,
         };
-        let core = Core::new(nic, HostPort::new(rail, operators), inlet, here, ringers);
+        let core =
+            Core::new(nic, HostPort::new(rail, operators, plane.number()), inlet, here, ringers);
         Ok(Driver {
             facts: facts.clone(),
             shared: Arc::new(Shared {

@@ -10,6 +10,7 @@
 //!   I1. A page consists of atomics, and any bytes are valid for it.
 //!   I2. The memory of a `FactsPage` is reserved and mapped as long as the value lives.
 
+mod slot;
 mod snapshot;
 
 use std::fs::File;
@@ -23,6 +24,7 @@ use ferrywire_nic::{Mask, MatchWord, Nic, Peer, PendingKind};
 use crate::error_code::shortened;
 use crate::port::monotonic_ns;
 use crate::sys::map::{self, Map};
+use crate::trace;
 pub use snapshot::{
     CallFact, CallKind, Facts, FactsAnswer, Glance, NicCounts, ObjectFact, PendingFact, Stage,
 };
@@ -102,7 +104,7 @@ pub struct Page {
 
 /// A call, as it was made.
 #[repr(C, align(32))]
-struct CallSlot {
+pub(crate) struct CallSlot {
     /// The match word of a message; of other calls, the number of the object, shifted as its group.
     word: AtomicU64,
     /// Of a collective call: its number and root.
@@ -113,6 +115,16 @@ struct CallSlot {
     side: AtomicU32,
     /// Name and kind.
     what: AtomicU32,
+}
+
+impl CallSlot {
+    /// Adds the call to the trace, if there is one.
+    #[inline(always)]
+    fn trace(&self) {
+        if trace::is_on() {
+            trace::arguments(self);
+        }
+    }
 }
 
 /// A communicator, window or file.
@@ -190,6 +202,7 @@ impl Page {
         slot.bytes.store(bytes, Ordering::Relaxed);
         slot.side.store(to.0, Ordering::Relaxed);
         slot.what.store(what(name, KIND_SEND), Ordering::Relaxed);
+        slot.trace();
     }
 
     /// Records a receive or a probe.
@@ -204,6 +217,7 @@ impl Page {
         #[expect(clippy::cast_possible_truncation, reason = "only these bits are wanted")]
         slot.side.store(mask.bits() as u32, Ordering::Relaxed);
         slot.what.store(what(name, KIND_RECEIVE), Ordering::Relaxed);
+        slot.trace();
     }
 
     /// Records a call that all members of an object make. `object` describes the object if the page does not yet.
@@ -228,6 +242,7 @@ impl Page {
         slot.bytes.store(bytes, Ordering::Relaxed);
         slot.side.store(kind, Ordering::Relaxed);
         slot.what.store(what(name, KIND_COLLECTIVE), Ordering::Relaxed);
+        slot.trace();
     }
 
     /// Records another call. `peer` is the process without which it does not go on, if there is one, and `object` the
@@ -239,6 +254,7 @@ impl Page {
         slot.bytes.store(count, Ordering::Relaxed);
         slot.side.store(peer.map_or(NOBODY, |peer| peer.0), Ordering::Relaxed);
         slot.what.store(what(name, KIND_OTHER), Ordering::Relaxed);
+        slot.trace();
     }
 
     /// Notes that the rank asks whether something is over.
@@ -247,6 +263,9 @@ impl Page {
         let polls = self.polls.load(Ordering::Relaxed);
         self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
         self.poll_name.store(name.0.into(), Ordering::Relaxed);
+        if trace::is_on() {
+            trace::polls();
+        }
     }
 
     /// Notes the name of a call that is not recorded otherwise.
@@ -269,6 +288,9 @@ impl Page {
     pub fn describe(&self, number: u16, name: &str, object: impl FnOnce() -> Members) {
         let place = self.object(number, object);
         set_text(&place.name, name);
+        if trace::is_on() {
+            trace::name(number, name);
+        }
     }
 
     /// The slot of an object. One that an older object has is taken: its calls are no longer counted.
@@ -286,6 +308,9 @@ impl Page {
     #[cold]
     #[inline(never)]
     fn take(&self, place: &ObjectSlot, number: u16, members: Members) {
+        if trace::is_on() {
+            trace::object(number, &members);
+        }
         let Members { size, group, first, stride } = members;
         place.number.store(0, Ordering::Relaxed);
         place.born.store(self.next_call.load(Ordering::Relaxed), Ordering::Relaxed);

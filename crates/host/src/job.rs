@@ -24,6 +24,7 @@ use crate::rank::Rank;
 use crate::secret::JobSecret;
 use crate::shm::{Process, Segment};
 use crate::sys::{self, secure};
+use crate::trace;
 use crate::udp::AROUND_BYTES;
 use crate::udp::group::Group;
 use crate::udp::keys::{Epochs, Secret};
@@ -142,6 +143,7 @@ pub fn join(
         None => JobLimits::default(),
     };
     let mut spawned = None;
+    let mut trace_to = None;
     let (segment, net, rank, channel, program) = match bootstrap::from_environment(&read) {
         Some(bootstrap) => {
             let (mut member, files, channel) =
@@ -149,6 +151,7 @@ pub fn join(
             let (segment, net) = files.open(&member)?;
             let program = read(PROGRAM_VARIABLE).and_then(|number| number.parse().ok());
             spawned = member.spawned.take();
+            trace_to = read(trace::VARIABLE);
             (
                 segment,
                 net,
@@ -170,6 +173,7 @@ pub fn join(
             }
         },
     };
+    trace::open(trace_to, Peer(rank));
     let limits = agreed_limits(&segment, limits_wanted)?;
     let (segment, net) = (Arc::new(segment), net.map(Arc::new));
     let rank = Rank::new(segment, net, rank, limits, operators, Some(channel));

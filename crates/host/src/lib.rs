@@ -71,6 +71,7 @@ pub mod shm;
 pub mod stdio;
 mod sync;
 mod sys;
+pub mod trace;
 mod transfers;
 mod turn;
 pub mod udp;

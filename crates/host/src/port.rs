@@ -17,6 +17,7 @@ use crate::memory;
 use crate::rail::Rail;
 use crate::rails::Rails;
 use crate::report::Reports;
+use crate::trace;
 use crate::transfers::{Direction, Transfer, Transfers};
 
 /// What operators do, as the layer above defines it.
@@ -67,6 +68,8 @@ pub struct HostPort {
     /// Memory of the NIC itself.
     claims: Claims,
     born_ns: u64,
+    /// The number of the plane.
+    plane: u32,
 }
 
 /// Reductions that wait for an application thread.
@@ -134,7 +137,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 impl HostPort {
-    pub(crate) fn new(rail: Rails, operators: Operators) -> HostPort {
+    pub(crate) fn new(rail: Rails, operators: Operators, plane: u32) -> HostPort {
         HostPort {
             rail,
             completions: Completions::default(),
@@ -148,6 +151,7 @@ impl HostPort {
             regions: HashMap::new(),
             claims: Claims::default(),
             born_ns: monotonic_ns(),
+            plane,
         }
     }
 
@@ -289,6 +293,9 @@ impl Port for HostPort {
     #[inline]
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.completions.complete(ticket, outcome);
+        if trace::is_on() {
+            trace::completed(self.plane, ticket, outcome);
+        }
     }
 
     #[cold]

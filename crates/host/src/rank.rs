@@ -26,7 +26,7 @@ use crate::report::Reporter;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
 use crate::shm::{MemoryAccess, SharedMemory};
-use crate::stdio;
+use crate::{stdio, trace};
 
 /// One rank of a job on this machine.
 pub struct Rank {
@@ -341,6 +341,7 @@ impl Rank {
         }
         self.first.wake_all();
         self.facts.enter(Stage::Finalized);
+        trace::leave();
         if let Some(channel) = &self.channel {
             channel.goodbye();
         }

@@ -22,6 +22,7 @@ use crate::rails::Inlets;
 use crate::shm::doorbell::Sleeper;
 use crate::shm::plane::Plane;
 use crate::sys::threads;
+use crate::trace;
 use crate::transfers::{Direction, Transfer};
 use crate::wait_policy::SpinBudget;
 
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) turns: Turns,
     /// The turn that reads the clock next, where no rail loses frames.
     clock_turn: u64,
+    /// When the trace was told last what the NIC holds.
+    depth_at: u64,
     /// Which thread drives.
     pub(crate) duty: Duty,
     /// How long the application stays away.
@@ -83,6 +86,7 @@ impl Core {
             troubles: HashMap::new(),
             turns: Turns::default(),
             clock_turn: 0,
+            depth_at: 0,
             duty: Duty::new(ringers),
             absence: Absence::default(),
             spin_budget: SpinBudget::new(),
@@ -127,7 +131,18 @@ impl Core {
             self.port.now = self.port.clock();
             busy |= self.do_what_is_due();
         }
+        if busy && trace::is_on() {
+            self.trace_depth(shared);
+        }
         busy
+    }
+
+    /// Records what the NIC holds.
+    #[cold]
+    fn trace_depth(&mut self, shared: &Shared) {
+        let (bytes, _) = self.nic.unexpected_bytes();
+        let operations = self.nic.operations() as u64;
+        trace::depth(shared.plane.number(), bytes, operations, &mut self.depth_at);
     }
 
     /// Whether a caller that has sent a message has nothing else to do.

@@ -184,7 +184,9 @@ impl<'a> Comm<'a> {
     /// writes it.
     pub unsafe fn start_taken(self, ticket: Ticket, into: Span) -> Posted {
         // SAFETY: the caller's promise.
-        unsafe { self.plane.submit(|nic, port| nic.post_taken(ticket, into, port)) }
+        let posted = unsafe { self.plane.submit(|nic, port| nic.post_taken(ticket, into, port)) };
+        self.plane.trace_receive(posted);
+        posted
     }
 
     /// Finds a message that could be received. Waits for it, or checks once.

@@ -46,6 +46,7 @@ pub use dynamic::{CONNECT_TIMEOUT, MeetError, MeetErrorKind, Port, seconds};
 pub use failure::{Failure, code_of_module};
 pub use fault_tolerance::NotFaultTolerant;
 pub use ferrywire_host::facts::CollectiveCall;
+pub use ferrywire_host::trace;
 pub use file::{
     File, FileAccess, FileCreation, FileError, FileHints, FileMode, FilePosition, OpenRequest,
     Trouble, Whence,

@@ -15,7 +15,9 @@ use ferrywire_host::nic::{
     MatchWord, Mode, Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule, Span,
     Ticket,
 };
-use ferrywire_host::{Driver, Finished, HostPort, Keep, PLANES, wait_around, wait_for_around};
+use ferrywire_host::{
+    Driver, Finished, HostPort, Keep, PLANES, trace, wait_around, wait_for_around,
+};
 use ferrywire_mpi::comm::Wanted;
 
 use crate::process::Process;
@@ -293,6 +295,13 @@ impl<'a> Plane<'a> {
     #[inline(always)]
     pub fn facts(self) -> &'a Page {
         self.driver.facts()
+    }
+
+    /// Adds a receive that was posted to the trace of the rank, if there is one.
+    pub(crate) fn trace_receive(self, posted: Posted) {
+        if trace::is_on() {
+            self.driver.trace_receive(posted);
+        }
     }
 
     /// Records that this thread waits for something other than the NIC, until the result is dropped.

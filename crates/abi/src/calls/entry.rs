@@ -77,7 +77,29 @@ macro_rules! entry {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         pub(crate) fn body($($arg: $type),*) -> std::ffi::c_int {
-            $crate::objects::process::note_plain(const { $crate::calls::entry::plain(CALL) });
+            if const { $crate::calls::entry::is_recorded(CALL) } {
+                if ferrywire_runtime::trace::is_on() {
+                    return traced($($arg),*);
+                }
+                return settled($($arg),*);
+            }
+            let _call = $crate::objects::process::note_plain(CALL);
+            settled($($arg),*)
+        }
+
+        /// The body as a part of a trace.
+        #[cold]
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        fn traced($($arg: $type),*) -> std::ffi::c_int {
+            let _call = ferrywire_runtime::trace::TracedCall::begin(CALL);
+            settled($($arg),*)
+        }
+
+        /// Passes a failure to the error handler.
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        fn settled($($arg: $type),*) -> std::ffi::c_int {
             match attempt($($arg),*) {
                 Ok(()) => $crate::convert::constants::MPI_SUCCESS,
                 Err(failure) => $crate::objects::raise::raise(
@@ -126,16 +148,16 @@ macro_rules! owner {
 
 pub(crate) use {answers, entries, entry, owner, sized, twins};
 
-/// The name of a call that is not recorded with its arguments; else no name.
-pub(crate) const fn plain(name: CallName) -> CallName {
+/// Whether a call is always recorded with its arguments, so that its name alone need not be.
+pub(crate) const fn is_recorded(name: CallName) -> bool {
     let mut at = 0;
     while at < RECORDED.len() {
         if RECORDED[at].0 == name.0 {
-            return CallName::INTERNAL;
+            return true;
         }
         at += 1;
     }
-    name
+    false
 }
 
 /// Calls on the way of short messages, which are recorded with their arguments.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use ferrywire_host::ErrorCode;
 use ferrywire_host::Rank;
+use ferrywire_runtime::trace::{self, TracedCall};
 use ferrywire_runtime::{self as runtime, CallName};
 
 use crate::convert::constants::{MPI_COMM_NULL, MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
@@ -94,19 +95,13 @@ pub(crate) fn first_plane() -> Result<Plane> {
     Ok(running()?.runtime.first_plane())
 }
 
-/// Records the name of a call, unless it is none.
-#[inline(always)]
-pub(crate) fn note_plain(name: CallName) {
-    if name != CallName::INTERNAL {
-        note_name(name);
-    }
-}
-
+/// Records the name of a call. The call ends when the result is dropped.
 #[inline(never)]
-fn note_name(name: CallName) {
+pub(crate) fn note_plain(name: CallName) -> Option<TracedCall> {
     if let Ok(process) = running() {
         process.rank().facts().plain(name);
     }
+    trace::is_on().then(|| TracedCall::begin(name))
 }
 
 /// Whether MPI_Init has been called.

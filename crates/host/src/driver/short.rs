@@ -13,6 +13,7 @@ use ferrywire_nic::{
 use super::{AbortOnUnwind, Driver, Inside};
 use crate::lock::Guard;
 use crate::rail::Rail;
+use crate::trace;
 use crate::turn::Core;
 
 impl Driver {
@@ -99,6 +100,9 @@ impl Driver {
         let Core { nic, port, .. } = &mut *core;
         let posted = nic.post_receive(from, word, mask, into, port);
         unwound.has_not_happened();
+        if trace::is_on() {
+            self.trace_receive(posted);
+        }
         match core.may_leave_behind() {
             true => posted,
             false => self.leave_since(core, count, posted),
@@ -112,6 +116,27 @@ impl Driver {
     /// As for [`Driver::submit`].
     #[inline(always)]
     pub unsafe fn receive(
+        &self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        lost: impl FnOnce() -> Option<Peer>,
+    ) -> Outcome {
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.receive_untraced(from, word, mask, into, lost) };
+        if trace::is_on() {
+            trace::received(outcome, true);
+        }
+        outcome
+    }
+
+    /// Receives a message, as [`Driver::receive`].
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    unsafe fn receive_untraced(
         &self,
         from: Option<Peer>,
         word: MatchWord,
@@ -196,6 +221,16 @@ impl Driver {
             Posted::Done(outcome) if core.may_await() => (None, outcome),
             Posted::Done(_) => (None, self.end_since(core, count, posted)),
             Posted::Pending(ticket) => (Some(ticket), self.end_since(core, count, posted)),
+        }
+    }
+
+    /// Adds a receive that was posted to the trace, if there is one.
+    #[cold]
+    #[inline(never)]
+    pub fn trace_receive(&self, posted: Posted) {
+        match posted {
+            Posted::Done(outcome) => trace::received(outcome, false),
+            Posted::Pending(ticket) => trace::posted(self.shared.plane.number(), ticket),
         }
     }
 

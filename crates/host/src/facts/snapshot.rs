@@ -389,7 +389,7 @@ fn facts(page: &Page) -> Facts {
     }
 }
 
-fn call(slot: &CallSlot) -> Option<CallFact> {
+pub(super) fn call(slot: &CallSlot) -> Option<CallFact> {
     let (word, more) = (slot.word.load(Ordering::Relaxed), slot.more.load(Ordering::Relaxed));
     let bytes = slot.bytes.load(Ordering::Relaxed);
     let side = slot.side.load(Ordering::Relaxed);

@@ -152,6 +152,11 @@ impl Plane {
     }
 
     /// Whether it is the plane in which a rank is from the beginning.
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     pub(crate) fn is_first(&self) -> bool {
         self.number == 0
     }
