@@ -60,6 +60,11 @@ fn split(text: &str) -> (&str, Option<&str>) {
     if is_code { (before, Some(&text[before.len()..])) } else { (text, None) }
 }
 
+/// A text of an error without its code.
+pub fn uncoded(text: &str) -> &str {
+    split(text).0
+}
+
 /// A text of an error, continued before its code.
 pub fn continued(text: &str, more: impl Display) -> String {
     let (before, code) = split(text);
