@@ -23,8 +23,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use ferrywire_host::Segment;
 use ferrywire_host::facts::{COUNTS_ONLY, Stage};
-use ferrywire_host::{Segment, monotonic_ns};
 
 use crate::run::own_name;
 use crate::why::{Seen, outside};
@@ -230,11 +230,6 @@ fn seen_here(segment: &Segment, question: u32) -> Result<Snapshot, JobNotFound> 
 fn world_size(ranks: &[Seen]) -> usize {
     let sizes = ranks.iter().filter_map(|one| Some(one.facts.object(0)?.size as usize));
     sizes.max().unwrap_or(0)
-}
-
-/// The time on the clock of this host, for comparison with facts: it may be another one on another host.
-fn now_ns() -> u64 {
-    monotonic_ns()
 }
 
 /// How long answers are waited for: a rank that waits for a lock of a window looks ten times a second.

@@ -212,10 +212,7 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
         fault_tolerant: options.fault_tolerant,
-        hang: HangSettings {
-            report_only: options.only_reports_deadlocks,
-            timeout: options.hang_timeout_seconds.map(Duration::from_secs_f64),
-        },
+        hang: hang_settings(options),
         launcher: None,
         far: None,
     })?;
@@ -318,6 +315,14 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
 /// The mark of a job. It contains our pid, so that no two jobs on a machine have the same at the same time.
 fn mark_of(number: u32) -> String {
     format!("{number:08x}-{}", sys::own_pid())
+}
+
+/// What to do about ranks that wait for ever.
+fn hang_settings(options: &Options) -> HangSettings {
+    HangSettings {
+        report_only: options.only_reports_deadlocks,
+        timeout: options.hang_timeout_seconds.map(Duration::from_secs_f64),
+    }
 }
 
 fn timeout_of(options: &Options) -> Option<(Instant, f64)> {

@@ -22,12 +22,16 @@ mod tests;
 mod waits;
 mod words;
 
+use std::time::Duration;
+
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, Stage};
+use ferrywire_host::monotonic_ns;
 use ferrywire_host::nic::Peer;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use command::Why;
-pub(crate) use deadlock::{deadlock, unfinished};
+pub(crate) use deadlock::deadlock;
+use deadlock::unfinished;
 pub(crate) use disagreement::disagreement;
 pub(crate) use slow::slow;
 pub(crate) use words::{groups, number, ordinal};
@@ -102,7 +106,8 @@ impl Seen {
     fn peer_of(&self, number: u16, rank: u32) -> Option<u32> {
         let object = self.object(number)?;
         let is_regular = object.stride > 0 || object.size == 1;
-        (is_regular && rank < object.size).then(|| object.first + rank * object.stride)
+        let peer = rank.checked_mul(object.stride)?.checked_add(object.first)?;
+        (is_regular && rank < object.size).then_some(peer)
     }
 
     /// The number of the last collective call that it has made on an object.
@@ -110,6 +115,43 @@ impl Seen {
         let own = self.object(object.number)?;
         (own.group == object.group).then_some(own.calls)
     }
+}
+
+/// What facts say about the failure of a rank: the mistake that it follows from, or why its call would have waited for
+/// ever. `misses` if a call of it failed because a rank is gone, `left` if it had left in order and then failed.
+pub(crate) fn explanation(seen: &[Seen], misses: bool, left: bool) -> Option<Verdict> {
+    // A rank that ended with an error has left in order, and others miss it.
+    let misses = misses || left && seen.iter().any(|one| one.failed);
+    disagreement(seen).or_else(|| misses.then(|| deadlock(seen)))
+}
+
+/// A host that others cannot reach, with the numbers of its ranks.
+pub(crate) fn unreachable(
+    seen: &[Seen],
+    (host, ranks): (&str, impl Iterator<Item = u32>),
+    reason: Option<&str>,
+) -> Verdict {
+    let job = AllRanks(seen);
+    let known: Vec<usize> = ranks.filter_map(|rank| job.at(rank)).collect();
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    let there = match known.len() {
+        0 => String::new(),
+        1 => format!("; {} is there", job.ranks(&known)),
+        _ => format!("; {} are there", job.ranks(&known)),
+    };
+    Verdict(format!("{host} cannot be reached{reason}{there}"))
+}
+
+/// For how long the ranks that wait have waited, all of them.
+pub(crate) fn waiting_for(seen: &[Seen]) -> Duration {
+    let waiting = seen.iter().filter(|one| one.facts.waiting > 0);
+    let since = waiting.map(|one| one.facts.waiting_since_ns).max();
+    Duration::from_nanos(since.map_or(0, |since| monotonic_ns().saturating_sub(since)))
+}
+
+/// The mistake of a job that has succeeded, if there is one.
+pub(crate) fn mistake(seen: &[Seen]) -> Option<Verdict> {
+    disagreement(seen).or_else(|| unfinished(seen))
 }
 
 /// What a process does that is not in the library.

@@ -3,13 +3,14 @@
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use common::{Ended, FERRY, Folder, MEMBER, TIMEOUT, finish, me, wait};
-use ferrywire::{ANY, World};
+use ferrywire::{ANY, Operation, World};
 
 /// The exit code of a job whose ranks wait for each other.
 const DEADLOCK: i32 = 35;
@@ -23,6 +24,9 @@ fn member() {
     match work.as_str() {
         "tags" => tags(&world),
         "thread" => with_a_thread(&world),
+        "leave" => leave(&world),
+        "orders" => orders(&world),
+        "wrong orders" => wrong_orders(&world),
         "sleep" => sleep(&world, Duration::from_secs(3)),
         "long sleep" => sleep(&world, TIMEOUT),
         other => panic!("no such work: {other}"),
@@ -37,6 +41,43 @@ fn tags(world: &World) {
         _ => {}
     }
     let _ = world.barrier();
+}
+
+/// Rank 0 waits for a message of a rank that leaves.
+fn leave(world: &World) {
+    if world.rank() == 0 {
+        let _ = world.receive_one::<u8>(world.size() - 1, 8);
+    }
+}
+
+/// Messages of many lengths, and waits in between that are longer than the launcher looks for.
+fn orders(world: &World) {
+    let last = world.size() - 1;
+    for round in 0..4 {
+        for length in [1, 5_000, 300_000] {
+            match world.rank() {
+                0 => {
+                    thread::sleep(Duration::from_millis(700));
+                    world.send(&vec![1u8; length], last, round).unwrap();
+                }
+                rank if rank == last => {
+                    let mut into = vec![0u8; length];
+                    world.receive(&mut into, 0, round).unwrap();
+                }
+                _ => {}
+            }
+            world.barrier().unwrap();
+        }
+    }
+}
+
+/// The last rank reduces where all others wait at a barrier.
+fn wrong_orders(world: &World) {
+    if world.rank() + 1 == world.size() {
+        let _ = world.allreduce(&mut 1u64, Operation::Sum);
+    } else {
+        let _ = world.barrier();
+    }
 }
 
 /// All ranks wait, but a thread of rank 1 that has made no call yet will send what rank 0 waits for.
@@ -76,6 +117,29 @@ fn command(work: &str, options: &[&str]) -> Command {
 fn job(work: &str, options: &[&str]) -> Ended {
     let folder = Folder::new(&format!("why-{work}-{}", options.len()));
     finish(command(work, options), &folder)
+}
+
+/// Two hosts, which are both this one: their ranks share no memory.
+struct TwoHosts {
+    folder: Folder,
+    rsh: String,
+}
+
+impl TwoHosts {
+    fn new(name: &str) -> TwoHosts {
+        let folder = Folder::new(&format!("why-hosts-{name}"));
+        let script = folder.join("rsh");
+        fs::write(&script, "shift; exec \"$@\"\n").expect("written");
+        TwoHosts { rsh: format!("sh {}", script.display()), folder }
+    }
+
+    fn command(&self, work: &str, options: &[&str]) -> Command {
+        command(work, &[&["--rsh", &self.rsh, "--hosts", "east,west"], options].concat())
+    }
+
+    fn job(&self, work: &str, options: &[&str]) -> Ended {
+        finish(self.command(work, options), &self.folder)
+    }
 }
 
 const TAGS: &str = "ferry run: deadlock: rank 0 waits in receive from rank 1 (tag 8); a message from rank 1 (tag 7, 1 byte) \
@@ -119,10 +183,78 @@ fn slow_ranks_are_reported_and_nothing_ends() {
     assert!(job("sleep", &["-n", "3"]).err.is_empty());
 }
 
+#[test]
+fn a_deadlock_on_several_hosts_is_explained_in_the_same_words() {
+    let hosts = TwoHosts::new("tags");
+    for ranks in ["2", "5"] {
+        let ended = hosts.job("tags", &["-n", ranks]);
+        assert_eq!(ended.status.code(), Some(DEADLOCK), "{}", ended.err);
+        assert!(ended.err.starts_with(TAGS), "{}", ended.err);
+        let line = "ferry run:   rank 0 is in receive from rank 1 (tag 8)\n";
+        assert!(ended.err.contains(line), "{}", ended.err);
+    }
+}
+
+/// A rank that has nothing more to do waits for all others before it leaves, and is not what they wait for.
+#[test]
+fn a_rank_that_leaves_on_another_host_is_missed() {
+    let ended = TwoHosts::new("leave").job("leave", &["-n", "4"]);
+    assert_eq!(ended.status.code(), Some(DEADLOCK), "{}", ended.err);
+    let line = "ferry run: deadlock: rank 0 waits in receive from rank 3 (tag 8); ranks 1-3 have left the job\n";
+    assert!(ended.err.starts_with(line), "{}", ended.err);
+}
+
+#[test]
+fn a_deadlock_on_several_hosts_is_only_reported_if_the_user_wants_that() {
+    let hosts = TwoHosts::new("report");
+    let ended = hosts.job("tags", &["--on-deadlock", "report", "--timeout", "6", "-n", "2"]);
+    assert_eq!(ended.status.code(), Some(124), "{}", ended.err);
+    assert!(ended.err.starts_with(TAGS), "{}", ended.err);
+    assert_eq!(ended.err.matches("deadlock").count(), 1, "{}", ended.err);
+}
+
+/// Long waits, messages of all kinds, and threads that may go on are no deadlocks.
+#[test]
+fn jobs_on_several_hosts_that_go_on_are_left_alone() {
+    let hosts = TwoHosts::new("goes-on");
+    for work in ["orders", "thread"] {
+        let ended = hosts.job(work, &["-n", "3"]);
+        assert!(ended.status.success() && ended.err.is_empty(), "{work}: {}", ended.err);
+    }
+}
+
+#[test]
+fn slow_ranks_on_several_hosts_are_reported() {
+    let ended = TwoHosts::new("slow").job("sleep", &["--hang-timeout", "1", "-n", "3"]);
+    assert!(ended.status.success(), "{}", ended.err);
+    let line = "ranks 0 and 2 are in barrier of world (its 1st collective call); rank 1 sleeps outside of MPI";
+    assert!(ended.err.contains("no progress for ") && ended.err.contains(line), "{}", ended.err);
+}
+
+#[test]
+fn ranks_of_several_hosts_that_disagree_are_told_apart() {
+    let ended = TwoHosts::new("disagree").job("wrong orders", &["-n", "4"]);
+    assert!(!ended.status.success(), "{}", ended.err);
+    let line = "ferry run: mistake: ranks disagree on the 1st collective call of world: barrier at ranks 0-2, ";
+    assert!(ended.err.starts_with(line), "{}", ended.err);
+}
+
 /// `ferry why` finds the job by the launcher, and by a rank; Ctrl-\ says the same.
 #[test]
 fn a_running_job_is_explained() {
     let mut launcher = command("long sleep", &["-n", "3"]);
+    is_explained(&mut launcher);
+}
+
+/// The launcher of several hosts tells `ferry why` of all ranks.
+#[test]
+fn a_running_job_on_several_hosts_is_explained() {
+    let hosts = TwoHosts::new("running");
+    is_explained(&mut hosts.command("long sleep", &["-n", "3"]));
+}
+
+/// All but rank 1 of a job wait at a barrier.
+fn is_explained(launcher: &mut Command) {
     let mut launcher = launcher
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -2,6 +2,7 @@
 //! zeros that most of them consist of.
 
 use ferrywire_host::facts::{FACTS_BYTES, Facts};
+use ferrywire_host::monotonic_ns;
 use serde::{Deserialize, Serialize};
 
 use crate::why::{Outside, Seen};
@@ -34,18 +35,20 @@ pub(crate) struct RankRecord {
     pub(crate) outside: Option<Outside>,
     /// It asks again and again whether something is over.
     pub(crate) polls: bool,
+    /// How far the clock of the host of the report is ahead of that of its own.
+    pub(crate) ahead_ns: u64,
     /// The length of its page, without zeros.
-    page_bytes: u32,
+    pub(crate) page_bytes: u32,
     /// Its page; empty if it has none.
     #[serde(skip)]
     pub(crate) page: Vec<u8>,
 }
 
 impl RankRecord {
-    /// The rank as sentences about it need it. `ahead_ns` is how far the clock here is ahead of that of its host.
-    pub(crate) fn seen(&self, ahead_ns: u64) -> Seen {
+    /// The rank as sentences about it need it.
+    pub(crate) fn seen(&self) -> Seen {
         let mut facts = Facts::parse(&self.page).unwrap_or_default();
-        facts.waiting_since_ns = facts.waiting_since_ns.wrapping_add(ahead_ns);
+        facts.waiting_since_ns = facts.waiting_since_ns.wrapping_add(self.ahead_ns);
         Seen {
             peer: self.peer,
             name: self.name.clone(),
@@ -89,10 +92,26 @@ impl FactsReport {
         pages.is_empty().then_some(report)
     }
 
-    /// The ranks, with times on the clock of this host: those of the report were read just now.
+    /// An empty report of this host.
+    pub(crate) fn now(question: u32) -> FactsReport {
+        FactsReport { question, now_ns: monotonic_ns(), ranks: Vec::new() }
+    }
+
+    /// Moves times to the clock of this host. To be called when the report has just come.
+    pub(crate) fn adopt_clock(&mut self) {
+        let now_ns = monotonic_ns();
+        let ahead_ns = now_ns.wrapping_sub(self.now_ns);
+        self.now_ns = now_ns;
+        for rank in &mut self.ranks {
+            rank.ahead_ns = rank.ahead_ns.wrapping_add(ahead_ns);
+        }
+    }
+
+    /// The ranks, ordered by their numbers.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        let ahead_ns = super::now_ns().wrapping_sub(self.now_ns);
-        self.ranks.iter().map(|rank| rank.seen(ahead_ns)).collect()
+        let mut seen: Vec<Seen> = self.ranks.iter().map(RankRecord::seen).collect();
+        seen.sort_unstable_by_key(|rank| rank.peer);
+        seen
     }
 }
 
@@ -172,7 +191,7 @@ mod tests {
                 let mut changed = bytes.clone();
                 changed[at] = byte;
                 for rank in FactsReport::parse(&changed).iter().flat_map(|report| &report.ranks) {
-                    let _ = rank.seen(0);
+                    let _ = rank.seen();
                 }
             }
         }

@@ -146,9 +146,8 @@ impl Asking {
             );
             if is_over { JobNotFound::Over } else { JobNotFound::NoAnswer(error) }
         })?;
-        let mut ranks = report.seen();
-        ranks.sort_unstable_by_key(|rank| rank.peer);
-        Ok(Snapshot { question: report.question, is_whole: true, ranks })
+        let (question, ranks) = (report.question, report.seen());
+        Ok(Snapshot { question, is_whole: true, ranks })
     }
 
     fn answer(&mut self, request: u8) -> io::Result<FactsReport> {

@@ -105,6 +105,7 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
     // Hosts may be containers of one machine; each reaper looks only for the processes of its own host.
     let mark = format!("{}-{}", assignment.mark, sys::own_pid());
     let network = assignment.network.clone();
+    let hang = HangSettings { timeout: assignment.hang_timeout, ..HangSettings::default() };
     let plan = Plan::assigned(assignment).map_err(NoJob::Plan)?;
     let alone = plan.ranks() == plan.size;
     let far = (!alone).then(|| Far::open(plan.ranks(), network)).transpose().map_err(NoJob::Far)?;
@@ -119,7 +120,7 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
         colours,
         timeout: None,
         fault_tolerant,
-        hang: HangSettings::default(),
+        hang,
         launcher: Some(launcher),
         far,
     })

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::wire::{self, FrameKind, Frames, News, Order};
 use super::{host_list, options};
+use crate::job_facts::FactsReport;
+use crate::why;
 
 /// Parses bytes as they come over the pipe between launcher and daemon, in either direction.
 pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
@@ -16,9 +18,17 @@ pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
     let mut frames = Frames::new(pipe.try_clone().expect("a copy"));
     while frames.poll().is_ok() {
         while let Ok(Some((kind, body))) = frames.next() {
-            if kind == FrameKind::Words {
-                let _ = wire::understood::<Order>(&body);
-                let _ = wire::understood::<News>(&body);
+            match kind {
+                FrameKind::Words => {
+                    let _ = wire::understood::<Order>(&body);
+                    let _ = wire::understood::<News>(&body);
+                }
+                FrameKind::Facts => {
+                    let report = FactsReport::parse(&body).unwrap_or_default();
+                    let seen = report.seen();
+                    let _ = (why::deadlock(&seen), why::groups(&seen), why::mistake(&seen));
+                }
+                FrameKind::Out | FrameKind::Err => {}
             }
         }
     }

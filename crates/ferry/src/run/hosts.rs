@@ -3,6 +3,7 @@
 //!
 //! Daemons talk only to the launcher; messages between ranks do not pass through it.
 
+mod hang;
 mod remote;
 mod suspicion;
 mod table;
@@ -24,13 +25,17 @@ use super::options::{Options, Stdin};
 use super::output::Sink;
 use super::plan;
 use super::rail::{self, RailRequest};
-use super::report::{self, RankEnding, RankName, Ranks, name_of};
+use super::report::{self, DEADLOCK, RankEnding, RankName, Ranks, name_of};
 use super::services::Services;
 use super::sys::{self, Ending, Signals};
 use super::watch::Watch;
-use super::wire::{Assignment, FrameKind, Loss, Network, News, Order, Terminals, VERSION};
-use super::{NoJob, job_number, mark_of, timeout_of};
+use super::wire::{
+    Assignment, FailureNews, FrameKind, Loss, Network, News, Order, Terminals, VERSION,
+};
+use super::{NoJob, hang_settings, job_number, mark_of, timeout_of};
+use crate::job_facts::{AnsweringSource, FactsReport};
 use crate::out;
+use hang::HostsHang;
 use remote::{Lost, Remote, RemoteStep};
 use suspicion::{Condemned, Suspicions};
 use table::ProgressTable;
@@ -81,6 +86,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         rail: options.rail.clone(),
         wanted: options.network.clone(),
     };
+    let hang = hang_settings(options);
     let assignment = |share: &Share| Assignment {
         version: VERSION,
         job: number,
@@ -93,6 +99,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         stdin: options.stdin,
         network: network.clone(),
         fault_tolerant: options.fault_tolerant,
+        hang_timeout: hang.timeout,
     };
     let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
     let remote = |(host, share): (u32, &Share)| {
@@ -126,6 +133,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         losses: Vec::new(),
         suspicions: Suspicions::default(),
         ping_at: Instant::now(),
+        hang: HostsHang::new(hang, number),
     };
     hosts.start_some().map_err(NoJob::Hosts)?;
     Ok(hosts.run())
@@ -140,7 +148,14 @@ fn told(share: &Share) -> String {
 /// What went wrong first.
 struct FirstFailure {
     why: String,
+    /// The host that reported it.
+    host: Option<String>,
     code: u8,
+    /// The mistake that it follows from, and what all ranks were doing.
+    verdict: Option<String>,
+    lines: Vec<String>,
+    /// A rank ended by itself.
+    ended: bool,
     rank: Option<RankName>,
     weight: u32,
     /// When it was reported: a failure reported a moment later may still be the cause.
@@ -190,10 +205,13 @@ struct Hosts {
     suspicions: Suspicions,
     /// When hosts are pinged next.
     ping_at: Instant,
+    /// Whether the job still goes on.
+    hang: HostsHang,
 }
 
 #[derive(Clone, Copy)]
 enum HostsSource {
+    Answering(AnsweringSource),
     Signals,
     News(usize),
     Complaints(usize),
@@ -240,6 +258,7 @@ impl Hosts {
             self.fail(bad.to_string(), 1);
         }
         self.on_time(Instant::now());
+        self.watch_hang(Instant::now());
         self.table.poll(Instant::now(), &self.remotes, &mut self.err);
         self.out.poll();
         self.err.poll();
@@ -268,6 +287,14 @@ impl Hosts {
         }
         for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
             watch.write(sink.as_fd(), HostsSource::Sink);
+        }
+        if let Some(answering) = &self.hang.answering {
+            answering
+                .readers()
+                .for_each(|(it, source)| watch.read(it, HostsSource::Answering(source)));
+            answering
+                .writers()
+                .for_each(|(it, source)| watch.write(it, HostsSource::Answering(source)));
         }
         watch
     }
@@ -308,6 +335,7 @@ impl Hosts {
             .chain(self.table.deadline())
             .chain(ping)
             .chain(self.suspicions.deadline())
+            .chain(self.hang_deadline())
             .min()
             .map(sys::ms_until)
     }
@@ -348,6 +376,11 @@ impl Hosts {
 
     fn on_ready(&mut self, source: HostsSource) {
         match source {
+            HostsSource::Answering(source) => {
+                if let Some(answering) = &mut self.hang.answering {
+                    answering.on_ready(source);
+                }
+            }
             HostsSource::Signals => self.on_signals(),
             HostsSource::News(at) => self.hear(at),
             HostsSource::Complaints(at) => self.remotes[at].note_complaints(),
@@ -366,6 +399,8 @@ impl Hosts {
                     self.order_all(&Order::Signal(libc::SIGTSTP));
                     sys::stop_self();
                 }
+                // Ctrl-\ on a terminal.
+                libc::SIGQUIT if self.can_say_why() => self.say_why(),
                 other if job::is_meant_to_end(other) => self.on_end_request(other),
                 other => self.order_all(&Order::Signal(other)),
             }
@@ -443,6 +478,10 @@ impl Hosts {
                     Ok(news) => self.on_news(at, news),
                     Err(why) => self.fail(why, 1),
                 },
+                FrameKind::Facts => match FactsReport::parse(&bytes) {
+                    Some(report) => self.on_facts(at, report),
+                    None => self.fail(self.remotes[at].strange("facts that cannot be read"), 1),
+                },
             }
         }
     }
@@ -513,16 +552,20 @@ impl Hosts {
                 }
             }
             News::Pong => {}
-            News::Hungry => self.hungry += 1,
-            News::Failed { why, code, rank, weight } => {
-                self.fail_with(format!("{why}, on {host}"), code, rank, weight);
+            News::Still { still } => self.on_still(at, still),
+            News::Quiet { quiet, polling } => self.remotes[at].quiet = quiet.then_some(polling),
+            News::Answers { question, waiting, answers } => {
+                self.on_answers(at, question, waiting, answers);
             }
+            News::Hungry => self.hungry += 1,
+            News::Failed { failure } => self.on_failed(host, failure),
             News::NotStarted { why, code } => {
                 self.remotes[at].come_to(RemoteStep::Over);
                 self.fail(format!("on {host}: {why}"), code);
             }
             News::Done { endings } => {
                 self.remotes[at].on_done(endings);
+                self.forget_answers_of(at);
                 self.on_over(at);
             }
         }
@@ -553,6 +596,7 @@ impl Hosts {
         if !goes_on {
             return self.fail(why, 1);
         }
+        self.forget_answers_of(at);
         let ranks = self.remotes[at].forsake();
         self.losses.push(Loss { why, code: 1, had_left: false });
         self.tell_others(at, &Order::Gone(ranks));
@@ -622,20 +666,42 @@ impl Hosts {
         self.fail_with(why, code, None, 0);
     }
 
-    /// Fails the job. The first failure is reported, unless a weightier one arrives at the same moment: a rank that
-    /// dies takes others with it, and their hosts may report sooner.
+    /// Fails the job.
     fn fail_with(&mut self, why: String, code: u8, rank: Option<RankName>, weight: u32) {
-        let at = Instant::now();
-        let first = self.failure.as_ref();
-        let counts = first.is_none_or(|first| weight > first.weight && at - first.at < SAME_MOMENT);
-        if counts {
-            self.failure = Some(FirstFailure { why, code, rank, weight, at });
+        self.note_failure(FirstFailure::new(why, code, rank, weight));
+        self.end();
+    }
+
+    /// A host reports a failure. The job ends at once, or when it is known what others were doing.
+    fn on_failed(&mut self, host: String, failure: FailureNews) {
+        let FailureNews { why, code, rank, weight, may_be_explained, ended } = failure;
+        let first = FirstFailure::new(why, code, rank, weight);
+        self.note_failure(FirstFailure { host: Some(host), ended, ..first });
+        let explains = may_be_explained && self.can_say_why();
+        match explains || self.hang.explains() {
+            true => self.explain(Instant::now()),
+            false => self.end(),
         }
+    }
+
+    /// Keeps the first failure, unless a weightier one arrives at the same moment: a rank that dies takes others with
+    /// it, and their hosts may report sooner.
+    fn note_failure(&mut self, failure: FirstFailure) {
+        let counts = self.failure.as_ref().is_none_or(|first| {
+            failure.weight > first.weight && failure.at - first.at < SAME_MOMENT
+        });
+        if counts {
+            self.failure = Some(failure);
+        }
+    }
+
+    /// Ends all ranks.
+    fn end(&mut self) {
         if matches!(self.phase, HostsPhase::Running) {
             self.table.leave(&self.remotes, &mut self.err);
             self.order_all(&Order::End);
             self.remotes.iter_mut().for_each(Remote::call_off);
-            self.phase = HostsPhase::Ending { leave_at: at + ENDING_MAX };
+            self.phase = HostsPhase::Ending { leave_at: Instant::now() + ENDING_MAX };
         }
     }
 
@@ -687,16 +753,39 @@ impl Hosts {
     }
 
     fn report(&self) -> Vec<String> {
-        let Some(failure) = &self.failure else { return report::survived(&self.losses) };
+        let Some(failure) = &self.failure else {
+            return self.mistakes().into_iter().chain(report::survived(&self.losses)).collect();
+        };
         if let Some(EndRequest { signal, .. }) = self.asked
             && failure.rank.is_some()
             && i32::from(failure.code) == 128 + signal
         {
             return vec![format!("ended by {}", name_of(signal))];
         }
+        let lines = failure.lines.iter().map(|line| format!("  {line}"));
+        if failure.code == DEADLOCK && failure.verdict.is_none() && !failure.lines.is_empty() {
+            // The ranks were ended by us, which says nothing.
+            return std::iter::once(failure.told()).chain(lines).collect();
+        }
         let mut endings = self.endings();
         endings.retain(|&(rank, _)| Some(rank) != failure.rank);
-        std::iter::once(failure.why.clone()).chain(report::others(&endings)).collect()
+        let cause = failure.verdict.iter().cloned().chain(lines);
+        cause.chain([failure.told()]).chain(report::others(&endings)).collect()
+    }
+}
+
+impl FirstFailure {
+    fn new(why: String, code: u8, rank: Option<RankName>, weight: u32) -> FirstFailure {
+        let at = Instant::now();
+        let (host, verdict, lines, ended) = (None, None, Vec::new(), false);
+        FirstFailure { why, host, code, verdict, lines, ended, rank, weight, at }
+    }
+
+    fn told(&self) -> String {
+        match &self.host {
+            Some(host) => format!("{}, on {host}", self.why),
+            None => self.why.clone(),
+        }
     }
 }
 

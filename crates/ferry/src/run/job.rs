@@ -28,7 +28,7 @@ use super::start::{Rank, Settings};
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
 pub(super) use fault_tolerance::FaultTolerance;
-pub(super) use hang::{Hang, HangSettings};
+pub(super) use hang::{ANSWER_MAX, Hang, HangSettings, LOOK, SETTLE};
 pub(super) use spawn::Spawning;
 pub(super) use upward::Launcher;
 
@@ -598,6 +598,7 @@ impl Job {
         };
         if matches!(self.course.phase, Phase::Running) {
             self.tell_failure(&failure);
+            self.tell_facts_of(&failure);
         }
         self.course.failure.get_or_insert(failure);
         self.end();

@@ -124,6 +124,17 @@ impl Failure {
         }
     }
 
+    /// Whether it may follow from what other ranks did, which their facts tell.
+    pub(super) fn may_be_explained(&self) -> bool {
+        match self {
+            Failure::Abort { .. } => true,
+            Failure::Ended { ending, .. } => {
+                matches!(ending, Ending::Exit(_) | Ending::Signal(libc::SIGABRT))
+            }
+            _ => false,
+        }
+    }
+
     /// How likely this is a cause rather than a consequence, among failures seen at the same moment.
     pub(super) fn weight(&self) -> u32 {
         match self {
@@ -218,7 +229,7 @@ impl fmt::Display for Failure {
 }
 
 /// The exit code of a job whose ranks wait for each other for ever: the number of `EDEADLK`.
-const DEADLOCK: u8 = 35;
+pub(super) const DEADLOCK: u8 = 35;
 
 /// How the other ranks ended, if there are any.
 pub(super) fn others(endings: &[RankEnding]) -> Option<String> {

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ferrywire_host::secret::{JobSecret, SECRET_BYTES};
 use serde::de::DeserializeOwned;
@@ -23,9 +24,10 @@ use super::rail::RailRequest;
 use super::rank_command::RankCommand;
 use super::report::{RankEnding, RankName};
 use super::sys::Pid;
+use crate::job_facts::RankAnswer;
 
 /// The version of this protocol. Launcher and daemon should be the same program.
-pub(super) const VERSION: u32 = 6;
+pub(super) const VERSION: u32 = 7;
 
 /// What the launcher sends to a daemon.
 #[derive(Debug, Deserialize, Serialize)]
@@ -57,6 +59,8 @@ pub(super) enum Order {
     Kill(u32),
     /// Answer with a pong.
     Ping,
+    /// Tell the facts of the ranks.
+    Facts(FactsOrder),
     /// Hold back the output of ranks, or stop holding it back.
     Hold { out: bool, err: bool },
     /// The output is not read any more.
@@ -66,6 +70,34 @@ pub(super) enum Order {
     /// The input has ended.
     FeedEnd,
 }
+
+/// What the launcher wants to know of ranks.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(super) struct FactsOrder {
+    /// The number of the question.
+    pub(super) question: u32,
+    /// Ask the ranks first: queues are written only when somebody asks.
+    pub(super) asks: bool,
+    /// Send all facts, and not only what the ranks have answered.
+    pub(super) whole: bool,
+    /// How long to wait for answers, at least and at most.
+    pub(super) least_ms: u32,
+    pub(super) most_ms: u32,
+}
+
+impl FactsOrder {
+    pub(super) fn least(&self) -> Duration {
+        Duration::from_millis(self.least_ms.into())
+    }
+
+    pub(super) fn most(&self) -> Duration {
+        Duration::from_millis(self.most_ms.into())
+    }
+}
+
+/// In place of the number of a question: facts that a daemon sends after a failure of its ranks, and at the end.
+pub(super) const OF_A_FAILURE: u32 = u32::MAX - 1;
+pub(super) const AT_THE_END: u32 = u32::MAX;
 
 /// A world that a rank asked for, and what of it is started on one host.
 #[derive(Debug, Deserialize, Serialize)]
@@ -103,6 +135,8 @@ pub(super) struct Assignment {
     pub(super) network: Network,
     /// The job continues when ranks die.
     pub(super) fault_tolerant: bool,
+    /// After how long without a call the launcher wants to know.
+    pub(super) hang_timeout: Option<Duration>,
 }
 
 /// How ranks of different hosts communicate.
@@ -211,17 +245,37 @@ pub(super) enum News {
     /// The last piece of input has been taken.
     Hungry,
     /// The job has failed on this host, which ends its ranks: the reason, and the exit code.
-    Failed { why: String, code: u8, rank: Option<RankName>, weight: u32 },
+    Failed { failure: FailureNews },
     /// A rank is gone, and the job continues.
     Lost { rank: u32, loss: Loss },
     /// One of its ranks has not heard from this rank for too long.
     Silent { rank: u32 },
     /// The answer to a ping.
     Pong,
+    /// All its ranks wait, and nothing has changed for a moment; or that is over.
+    Still { still: bool },
+    /// None of its ranks has made a call for the time of `--hang-timeout`; or that is over. Those that poll.
+    Quiet { quiet: bool, polling: Vec<u32> },
+    /// What its ranks have answered to a question, by their numbers, and whether any of them waits in a call.
+    Answers { question: u32, waiting: bool, answers: Vec<(u32, RankAnswer)> },
     /// The ranks could not be started, for this reason.
     NotStarted { why: String, code: u8 },
     /// All its ranks have ended, in these ways.
     Done { endings: Vec<RankEnding> },
+}
+
+/// A failure on a host.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct FailureNews {
+    pub(super) why: String,
+    /// The exit code that the job gets.
+    pub(super) code: u8,
+    pub(super) rank: Option<RankName>,
+    pub(super) weight: u32,
+    /// Whether it may follow from what other ranks did. If so, facts follow.
+    pub(super) may_be_explained: bool,
+    /// Whether the rank ended by itself, so that the error that it reported last belongs to the sentence.
+    pub(super) ended: bool,
 }
 
 /// The end of a rank that did not end its job.
@@ -240,6 +294,8 @@ pub(super) enum FrameKind {
     Words,
     Out,
     Err,
+    /// A report of facts.
+    Facts,
 }
 
 impl FrameKind {
@@ -248,11 +304,12 @@ impl FrameKind {
             FrameKind::Words => b'w',
             FrameKind::Out => b'o',
             FrameKind::Err => b'e',
+            FrameKind::Facts => b'f',
         }
     }
 
     fn of(letter: u8) -> Option<FrameKind> {
-        [FrameKind::Words, FrameKind::Out, FrameKind::Err]
+        [FrameKind::Words, FrameKind::Out, FrameKind::Err, FrameKind::Facts]
             .into_iter()
             .find(|kind| kind.letter() == letter)
     }

@@ -3,13 +3,11 @@
 //! It needs no help of the launcher of one host, so it also works under other launchers, and if the launcher hangs itself.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use ferrywire_host::monotonic_ns;
 use serde::Serialize;
 
-use super::{Seen, deadlock, groups, slow};
+use super::{deadlock, groups, slow, waiting_for};
 use crate::job_facts::{JobFacts, JobNotFound, Proof, Proved};
 use crate::out;
 
@@ -67,13 +65,10 @@ fn report(job: &mut JobFacts) -> Result<Report, JobNotFound> {
         proved = proof.on_answers(&snapshot.answers());
     }
     let (whole, seen) = (snapshot.is_whole, snapshot.ranks);
-    let waits = |one: &&Seen| one.facts.waiting > 0;
-    let deadlocked = proved == Proved::Stuck && seen.iter().any(|one| waits(&one));
-    let since = seen.iter().filter(waits).map(|one| one.facts.waiting_since_ns).max();
-    let waited = since.map_or(0, |since| monotonic_ns().saturating_sub(since));
+    let deadlocked = proved == Proved::Stuck && seen.iter().any(|one| one.facts.waiting > 0);
     let verdict = match deadlocked {
         true => deadlock(&seen),
-        false => slow(&seen, Duration::from_nanos(waited)),
+        false => slow(&seen, waiting_for(&seen)),
     };
     Ok(Report { deadlock: deadlocked, whole, verdict: verdict.0, ranks: groups(&seen) })
 }

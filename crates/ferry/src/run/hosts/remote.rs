@@ -63,6 +63,10 @@ pub(super) struct Remote {
     /// When it is tried again, or when it counts as late.
     until: Instant,
     tries: u32,
+    /// All its ranks wait, and nothing changes there.
+    pub(super) still: bool,
+    /// No rank has made a call for the time of `--hang-timeout`; those that poll.
+    pub(super) quiet: Option<Vec<u32>>,
     pub(super) waiting: Option<u32>,
     pub(super) absent: Option<(u32, Pid)>,
     /// Where other hosts reach it.
@@ -104,6 +108,8 @@ impl Remote {
             since: Instant::now(),
             until: Instant::now(),
             tries: 0,
+            still: false,
+            quiet: None,
             waiting: None,
             absent: None,
             place: (0, Vec::new(), None),
@@ -326,7 +332,7 @@ impl Remote {
         })
     }
 
-    fn strange(&self, text: &str) -> String {
+    pub(super) fn strange(&self, text: &str) -> String {
         let host = self.name();
         format!(
             "{host} answers with something that is not from the daemon of ferry: '{text}'; login scripts must not print \

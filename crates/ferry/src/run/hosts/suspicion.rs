@@ -70,6 +70,15 @@ impl Suspicions {
     }
 }
 
+/// The host to blame for broken connections: each is the host that misses a rank, the host of that rank, and the rank.
+pub(super) fn missed_host(
+    missed: impl Iterator<Item = (usize, usize, u32)>,
+    ranks: &[usize],
+) -> Option<usize> {
+    let said: Vec<Suspicion> = missed.map(|(by, of, rank)| Suspicion { by, of, rank }).collect();
+    worst(&said, ranks)
+}
+
 /// The host with the most broken connections to others. Of two with as many, the one that has reported no other; then
 /// the one with fewer ranks; then the later one.
 fn worst(said: &[Suspicion], ranks: &[usize]) -> Option<usize> {

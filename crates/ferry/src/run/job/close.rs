@@ -9,7 +9,7 @@ use super::super::reaper::Reaper;
 use super::super::report::{self, Failure, RankEnding, name_of};
 use super::super::sys;
 use super::super::watch::Watch;
-use super::super::wire::Loss;
+use super::super::wire::{AT_THE_END, Loss};
 use super::{Job, children, is_meant_to_end};
 
 /// How long to wait for processes that ranks left behind to end.
@@ -29,6 +29,9 @@ impl Job {
         }
         self.write_out();
         self.look_at_output();
+        if self.course.failure.is_none() && self.segment.is_some() {
+            self.tell_facts(AT_THE_END);
+        }
         match self.launcher.take() {
             None => {
                 for line in self.report() {

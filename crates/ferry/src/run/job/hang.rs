@@ -5,16 +5,22 @@
 //! answer twice, and none has done anything between its answers, no message was on its way when they answered first: what
 //! had been sent before the second question has arrived before the second answer. So nothing can ever change, and the job
 //! is stuck, whatever the time. `crate::why` finds out why.
+//!
+//! A daemon looks in the same way, and only tells its launcher that all ranks here wait, that they no longer do, and what
+//! they answer: `hosts/hang.rs` decides.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::facts::Glance;
+use ferrywire_host::facts::{FACTS_BYTES, Facts, Glance};
+use ferrywire_host::monotonic_ns;
 use ferrywire_host::nic::Peer;
 
 use super::super::report::{Failure, Told};
 use super::super::sys::Ending;
+use super::super::wire::{self, FactsOrder, FrameKind, News};
 use super::{Job, Phase};
+use crate::job_facts::{FactsReport, Proof, Proved, RankAnswer, RankRecord};
 use crate::why::{self, Seen, Verdict};
 
 /// What has been seen of the ranks so far.
@@ -24,15 +30,18 @@ pub(in super::super) struct Hang {
     look_at: Instant,
     /// What was seen last, by the numbers of ranks on this host.
     last: BTreeMap<u32, Glance>,
-    unchanged_since: Instant,
     /// Since when no rank has made a call.
     quiet_since: Instant,
     /// The number of the last question, and until when answers are waited for, if they are.
     question: u32,
     asked: Option<Instant>,
-    /// What the ranks have done until they answered the question before.
-    answers: BTreeMap<u32, u64>,
+    proof: Proof,
     reported: bool,
+    /// What the launcher of several hosts has been told: that all ranks here wait, and that they make no calls.
+    told_still: bool,
+    told_quiet: bool,
+    /// What it wants to be told, and since when.
+    order: Option<(FactsOrder, Instant)>,
 }
 
 /// What to do about a job that is stuck.
@@ -51,30 +60,39 @@ impl Hang {
             settings,
             look_at: now + LOOK,
             last: BTreeMap::new(),
-            unchanged_since: now,
             quiet_since: now,
             question: 0,
             asked: None,
-            answers: BTreeMap::new(),
+            proof: Proof::default(),
             reported: false,
+            told_still: false,
+            told_quiet: false,
+            order: None,
         }
     }
 }
 
 /// How often the launcher looks.
-const LOOK: Duration = Duration::from_millis(300);
+pub(in super::super) const LOOK: Duration = Duration::from_millis(300);
 /// How often it looks for answers.
 const LOOK_FOR_ANSWERS: Duration = Duration::from_millis(10);
 /// How long it waits for answers before it takes the job for one that goes on.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+pub(in super::super) const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How long ranks may take to run into the same error as the first.
-const SETTLE: Duration = Duration::from_millis(100);
+pub(in super::super) const SETTLE: Duration = Duration::from_millis(100);
+
+/// What two looks at the ranks show.
+struct Looked {
+    /// All ranks wait, and have not done anything in between.
+    is_still: bool,
+    /// The ranks here that have asked whether something is over.
+    polling: Vec<u32>,
+}
 
 impl Job {
-    /// When the launcher looks at the facts of ranks next, if it does.
+    /// When the facts of ranks are looked at next, if they are.
     pub(super) fn look_at(&self) -> Option<Instant> {
         let is_due = self.course.admitted
-            && self.is_whole()
             && matches!(self.course.phase, Phase::Running)
             && self.segment.is_some();
         is_due.then_some(self.hang.look_at)
@@ -91,39 +109,51 @@ impl Job {
             return;
         }
         self.hang.look_at = now + LOOK;
-        let glances = self.glances();
-        let is_same = glances.len() == self.hang.last.len()
-            && glances.iter().all(|(rank, glance)| {
-                self.hang.last.get(rank).is_some_and(|before| glance.is_same(before))
-            });
-        let no_calls = glances.len() == self.hang.last.len()
-            && glances.iter().all(|(rank, glance)| {
-                self.hang.last.get(rank).is_some_and(|before| glance.calls == before.calls)
-            });
-        let polls = |rank: &u32| {
-            let (now, before) = (glances.get(rank), self.hang.last.get(rank));
-            now.zip(before).is_some_and(|(now, before)| now.polls != before.polls)
-        };
-        let polling: Vec<u32> = glances.keys().copied().filter(polls).collect();
-        if !no_calls {
-            self.hang.quiet_since = now;
+        let looked = self.compare(now);
+        if self.launcher.is_some() {
+            return self.tell_looked(&looked, now);
         }
-        let all_wait = !glances.is_empty() && glances.values().all(|glance| glance.waiting > 0);
-        let is_stuck = is_same && all_wait && self.spawning.is_empty();
-        if !is_stuck {
-            self.hang.unchanged_since = now;
-            self.hang.asked = None;
-            self.hang.answers.clear();
-        }
-        self.hang.last = glances;
-        if is_stuck {
-            self.ask_and_hear(now);
+        match looked.is_still && !self.hang.last.is_empty() {
+            true => self.ask_and_hear(now),
+            false => {
+                self.hang.asked = None;
+                self.hang.proof.clear();
+            }
         }
         let is_late = |limit: Duration| now.duration_since(self.hang.quiet_since) >= limit;
         if !self.hang.reported && self.hang.settings.timeout.is_some_and(is_late) {
             self.hang.reported = true;
-            self.report_slow(&polling);
+            self.report_slow(&looked.polling);
         }
+    }
+
+    /// Compares the ranks with what was seen of them last.
+    fn compare(&mut self, now: Instant) -> Looked {
+        let glances = self.glances();
+        let before = std::mem::take(&mut self.hang.last);
+        let all_are = |like: fn(&Glance, &Glance) -> bool| {
+            let is_like =
+                |(rank, now): (&u32, &Glance)| before.get(rank).is_some_and(|one| like(now, one));
+            glances.len() == before.len() && glances.iter().all(is_like)
+        };
+        let is_same = all_are(Glance::is_same);
+        if !all_are(|now, before| now.calls == before.calls) {
+            self.hang.quiet_since = now;
+        }
+        let polls = |&(rank, now): &(&u32, &Glance)| {
+            before.get(rank).is_some_and(|before| now.polls != before.polls)
+        };
+        let polling = glances.iter().filter(polls).map(|(&rank, _)| rank).collect();
+        let waits = |(&rank, glance): (&u32, &Glance)| glance.waiting > 0 || self.leaves(rank);
+        let is_still = is_same && self.spawning.is_empty() && glances.iter().all(waits);
+        self.hang.last = glances;
+        Looked { is_still, polling }
+    }
+
+    /// Whether a rank of this host waits for all others before it leaves.
+    fn leaves(&self, local: u32) -> bool {
+        let peer = self.here.rank(Peer(local)).0;
+        self.ranks.iter().any(|rank| rank.peer == peer && rank.waits_for_all)
     }
 
     /// The facts of ranks that are in the job.
@@ -156,35 +186,110 @@ impl Job {
 
     /// All ranks have answered.
     fn judge_answers(&mut self, now: Instant) {
-        let Some(segment) = &self.segment else { return };
-        let mut answers = BTreeMap::new();
-        for &rank in self.hang.last.keys() {
-            let Some(facts) = segment.facts(rank) else { return };
-            let answer = facts.answer;
-            let may_go_on =
-                answer.in_flight || answer.other_threads || answer.several_planes || !answer.waiter;
-            if may_go_on {
-                self.hang.answers.clear();
-                return;
-            }
-            answers.insert(rank, answer.activity);
-        }
-        if self.hang.answers != answers {
-            self.hang.answers = answers;
+        let answers = self.answers(self.hang.question);
+        match self.hang.proof.on_answers(&answers) {
+            Proved::MayGoOn => return,
             // The next question follows at once.
-            self.hang.look_at = now;
-            return;
+            Proved::AskAgain => return self.hang.look_at = now,
+            Proved::Stuck if self.hang.reported => return,
+            Proved::Stuck => self.hang.reported = true,
         }
-        if self.hang.reported {
-            return;
-        }
-        self.hang.reported = true;
-        let seen = self.seen(&[]);
+        let seen = self.seen();
         let verdict = why::deadlock(&seen);
         let lines = why::groups(&seen);
         match self.hang.settings.report_only {
             true => self.say_verdict(&verdict, &lines),
             false => self.fail(Failure::Stuck { verdict: verdict.0, lines }),
+        }
+    }
+
+    /// What the ranks of this host have answered to a question.
+    fn answers(&self, question: u32) -> BTreeMap<u32, RankAnswer> {
+        let answer = |&rank: &u32| {
+            let facts = self.segment.as_ref().and_then(|segment| segment.facts(rank));
+            let answer = RankAnswer::of(&facts.unwrap_or_default(), question, self.leaves(rank));
+            (self.here.rank(Peer(rank)).0, answer)
+        };
+        self.hang.last.keys().map(answer).collect()
+    }
+
+    /// Tells the launcher of several hosts what has changed, and what it wants to know.
+    fn tell_looked(&mut self, looked: &Looked, now: Instant) {
+        let Some(launcher) = &self.launcher else { return };
+        if looked.is_still != self.hang.told_still {
+            self.hang.told_still = looked.is_still;
+            launcher.tell(&News::Still { still: looked.is_still });
+        }
+        let is_late = |limit: Duration| now.duration_since(self.hang.quiet_since) >= limit;
+        let is_quiet = self.hang.settings.timeout.is_some_and(is_late);
+        if is_quiet != self.hang.told_quiet {
+            self.hang.told_quiet = is_quiet;
+            let polling = looked.polling.iter().map(|&rank| self.here.rank(Peer(rank)).0);
+            launcher.tell(&News::Quiet { quiet: is_quiet, polling: polling.collect() });
+        }
+        self.obey_facts_order(now);
+    }
+
+    /// The launcher of several hosts wants facts, which ranks are asked for first if it says so.
+    pub(super) fn on_facts_order(&mut self, order: FactsOrder) {
+        let now = Instant::now();
+        if let Some(segment) = self.segment.as_ref().filter(|_| order.asks) {
+            let ranks = self.glances();
+            segment.ask(ranks.keys().copied(), order.question);
+        }
+        self.hang.order = Some((order, now));
+        if self.look_at().is_some() {
+            // The loop looks at once.
+            self.hang.look_at = now;
+        } else {
+            self.tell_facts_ordered();
+        }
+    }
+
+    /// Sends what the launcher wants if it is there, or if it has been waited for long enough.
+    fn obey_facts_order(&mut self, now: Instant) {
+        let Some((order, since)) = self.hang.order else { return };
+        let waited = now.duration_since(since);
+        let is_in = |(&rank, glance): (&u32, &Glance)| {
+            let could = glance.waiting > 0 || self.leaves(rank);
+            !order.asks || !could || glance.answered == order.question
+        };
+        let all = waited >= order.least() && self.hang.last.iter().all(is_in);
+        if all || waited >= order.most() {
+            self.tell_facts_ordered();
+        } else {
+            self.hang.look_at = now + LOOK_FOR_ANSWERS;
+        }
+    }
+
+    fn tell_facts_ordered(&mut self) {
+        let Some((order, _)) = self.hang.order.take() else { return };
+        if order.whole {
+            return self.tell_facts(order.question);
+        }
+        let waiting = self.hang.last.values().any(|glance| glance.waiting > 0);
+        let answers = self.answers(order.question).into_iter().collect();
+        if let Some(launcher) = &self.launcher {
+            launcher.tell(&News::Answers { question: order.question, waiting, answers });
+        }
+    }
+
+    /// Tells the launcher of several hosts the facts of all ranks here.
+    pub(super) fn tell_facts(&self, question: u32) {
+        if let Some(launcher) = &self.launcher {
+            let ranks = self.records();
+            let mut report = FactsReport { question, now_ns: monotonic_ns(), ranks };
+            let frame = wire::framed(FrameKind::Facts, &report.emit());
+            launcher.send(&frame);
+        }
+    }
+
+    /// After a failure that others may be the cause of: tells the launcher of several hosts where the ranks here are,
+    /// when they have run into the same.
+    pub(super) fn tell_facts_of(&self, failure: &Failure) {
+        if self.launcher.is_some() && self.segment.is_some() && failure.may_be_explained() {
+            std::thread::sleep(SETTLE);
+            self.tell_facts(wire::OF_A_FAILURE);
         }
     }
 
@@ -206,7 +311,7 @@ impl Job {
             segment.ask(self.hang.last.keys().copied(), self.hang.question);
             std::thread::sleep(SETTLE);
         }
-        let mut seen = self.seen(&[]);
+        let mut seen = self.seen();
         for one in &mut seen {
             let local = self.here.local_rank(Peer(one.peer)).map(|rank| rank.0);
             one.polls = local.is_some_and(|rank| polling.contains(&rank));
@@ -223,34 +328,44 @@ impl Job {
         }
     }
 
-    /// The ranks of this host, as their facts show them. The last calls of those in `failed` cannot succeed.
-    fn seen(&self, failed: &[u32]) -> Vec<Seen> {
-        let Some(segment) = &self.segment else { return Vec::new() };
+    /// The ranks of this host, with their pages.
+    fn records(&self) -> Vec<RankRecord> {
         let ranks = self.ranks.iter().filter(|rank| !rank.dismissed);
-        ranks
-            .map(|rank| {
-                let local = self.here.local_rank(Peer(rank.peer));
-                let facts = local.and_then(|Peer(local)| segment.facts(local)).unwrap_or_default();
-                let failed = failed.contains(&rank.peer) || facts.missing.is_some();
-                let ending = match rank.ending {
-                    None | Some(Ending::Exit(0)) => None,
-                    Some(ending) => Some(Told(ending).to_string()),
-                };
-                let outside = (facts.waiting == 0 && rank.ending.is_none())
-                    .then(|| why::outside(rank.hello.map_or(0, |process| process.pid_outside)));
-                Seen {
-                    peer: rank.peer,
-                    name: rank.name.to_string(),
-                    process: rank.hello.map_or(0, |process| process.pid_outside),
-                    leaves: rank.goodbye || rank.waits_for_all,
-                    facts,
-                    failed,
-                    ending,
-                    outside: outside.flatten(),
-                    ..Seen::default()
-                }
-            })
-            .collect()
+        let record = |rank: &super::Rank| {
+            let page =
+                self.here.local_rank(Peer(rank.peer)).and_then(|Peer(local)| self.page(local));
+            let process = rank.hello.map_or(0, |process| process.pid_outside);
+            let ending = match rank.ending {
+                None | Some(Ending::Exit(0)) => None,
+                Some(ending) => Some(Told(ending).to_string()),
+            };
+            RankRecord {
+                peer: rank.peer,
+                name: rank.name.to_string(),
+                process,
+                leaves: rank.goodbye || rank.waits_for_all,
+                ending,
+                outside: rank.ending.is_none().then(|| why::outside(process)).flatten(),
+                page: page.unwrap_or_default(),
+                ..RankRecord::default()
+            }
+        };
+        ranks.map(record).collect()
+    }
+
+    /// The page of a rank of this host.
+    fn page(&self, local: u32) -> Option<Vec<u8>> {
+        let mut page = vec![0; usize::try_from(FACTS_BYTES).ok()?];
+        self.segment.as_ref()?.read_facts(local, &mut page)?;
+        Facts::parse(&page).map(|_| page)
+    }
+
+    /// The ranks of this host, as their facts show them.
+    fn seen(&self) -> Vec<Seen> {
+        if self.segment.is_none() {
+            return Vec::new();
+        }
+        self.records().iter().map(RankRecord::seen).collect()
     }
 
     /// What the facts say about a failure: it may be the consequence of a mistake, or of a rank that left while others
@@ -265,28 +380,18 @@ impl Job {
             }
             _ => return failure,
         };
-        let own = |seen: &[Seen]| {
-            let one = seen.iter().find(|one| failed.contains(&one.peer));
-            one.map(|one| (one.facts.missing.is_some(), one.facts.error.clone()))
+        let left = self.ranks.iter().any(|rank| failed.contains(&rank.peer) && rank.goodbye);
+        let mut seen = self.seen();
+        let Some(first) = seen.iter().find(|one| failed.contains(&one.peer)) else {
+            return failure;
         };
-        let Some((misses, error)) = own(&self.seen(&[])) else { return failure };
-        let left = failed.iter().any(|&peer| {
-            let here = self.ranks.iter().find(|rank| rank.peer == peer);
-            here.is_some_and(|rank| rank.goodbye)
-        });
-        if misses || left || why::disagreement(&self.seen(&[])).is_some() {
+        let (misses, error) = (first.failed, first.facts.error.clone());
+        if misses || left || why::disagreement(&seen).is_some() {
             // Others run into the same, and then say where they are.
             std::thread::sleep(SETTLE);
+            seen = self.seen();
         }
-        let missing: Vec<u32> = if misses { failed } else { Vec::new() };
-        let seen = self.seen(&missing);
-        // A rank that ended with an error has left in order, and others miss it.
-        let misses = misses || left && seen.iter().any(|one| one.failed);
-        let verdict = match why::disagreement(&seen) {
-            Some(mistake) => Some(mistake),
-            None => misses.then(|| why::deadlock(&seen)),
-        };
-        match (verdict, failure) {
+        match (why::explanation(&seen, misses, left), failure) {
             (Some(verdict), failure) => Failure::Explained {
                 verdict: verdict.0,
                 lines: why::groups(&seen),
@@ -304,8 +409,6 @@ impl Job {
         if !self.is_whole() || self.segment.is_none() {
             return None;
         }
-        let seen = self.seen(&[]);
-        let mistake = why::disagreement(&seen).or_else(|| why::unfinished(&seen));
-        mistake.map(|verdict| verdict.0)
+        why::mistake(&self.seen()).map(|verdict| verdict.0)
     }
 }

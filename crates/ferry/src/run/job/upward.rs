@@ -1,6 +1,7 @@
 //! The daemon's side of its channel to the launcher: it obeys orders, and sends news.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ferrywire_host::bootstrap::Answer;
@@ -9,7 +10,7 @@ use ferrywire_host::{Here, cores};
 use super::super::far;
 use super::super::report::{Failure, RankEnding};
 use super::super::sys::Ending;
-use super::super::wire::{self, Broken, FrameKind, Frames, HostRecord, News, Order};
+use super::super::wire::{self, Broken, FailureNews, FrameKind, Frames, HostRecord, News, Order};
 use super::{Job, Others};
 
 /// The launcher, as a daemon sees it.
@@ -22,6 +23,11 @@ impl Launcher {
     /// Sends news. Errors are ignored: if the launcher is gone, the orders end, too.
     pub(super) fn tell(&self, news: &News) {
         let _ = wire::say(&self.news, news);
+    }
+
+    /// Sends a frame. Errors are ignored, too.
+    pub(super) fn send(&self, frame: &[u8]) {
+        let _ = (&self.news).write_all(frame);
     }
 
     /// The orders that have arrived, and why there will be no more, if so.
@@ -121,6 +127,7 @@ impl Job {
                     launcher.tell(&News::Pong);
                 }
             }
+            Order::Facts(order) => self.on_facts_order(order),
             Order::Hold { out, err } => (self.out.held, self.err.held) = (out, err),
             Order::Unread => self.out.give_up(),
             Order::Feed(piece) => {
@@ -167,9 +174,15 @@ impl Job {
 
     pub(super) fn tell_failure(&self, failure: &Failure) {
         if let Some(launcher) = &self.launcher {
-            let (why, code) = (failure.to_string(), failure.exit_code());
-            let (rank, weight) = (failure.rank(), failure.weight());
-            launcher.tell(&News::Failed { why, code, rank, weight });
+            let failure = FailureNews {
+                why: failure.to_string(),
+                code: failure.exit_code(),
+                rank: failure.rank(),
+                weight: failure.weight(),
+                may_be_explained: self.segment.is_some() && failure.may_be_explained(),
+                ended: matches!(failure, Failure::Ended { .. }),
+            };
+            launcher.tell(&News::Failed { failure });
         }
     }
 
