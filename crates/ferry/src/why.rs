@@ -10,12 +10,14 @@
 //! | `words.rs` | calls, ranks and numbers in words |
 //! | `disagreement.rs` | collective calls in which members differ |
 //! | `waits.rs` | who waits for whom |
+//! | `found.rs` | mistakes that ranks have found themselves |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
 
 mod command;
 mod deadlock;
 mod disagreement;
+mod found;
 mod slow;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ use ferrywire_host::nic::Peer;
 pub(crate) use command::Why;
 pub(crate) use deadlock::{deadlock, unfinished};
 pub(crate) use disagreement::disagreement;
+pub(crate) use found::found;
 pub(crate) use slow::slow;
 pub(crate) use words::groups;
 

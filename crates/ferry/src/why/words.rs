@@ -5,26 +5,9 @@ use std::fmt::Write as _;
 use ferrywire_host::facts::{CallFact, CallKind};
 use ferrywire_mpi::comm::number_of;
 use ferrywire_runtime::call_name::name_of;
+use ferrywire_runtime::words::bytes;
 
 use super::{AllRanks, Doing, Outside, Seen};
-
-/// A number with commas.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A length.
-pub(super) fn bytes(length: u64) -> String {
-    format!("{} byte{}", number(length), if length == 1 { "" } else { "s" })
-}
 
 /// Which one it is: `1st`, `2nd`.
 pub(super) fn ordinal(nth: u32) -> String {

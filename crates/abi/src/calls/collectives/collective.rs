@@ -9,6 +9,7 @@
 //!       is complete, or memory that the recipe keeps, or the driver after a release.
 
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket, Triggered};
+use ferrywire_runtime::call_name::name_of;
 use ferrywire_runtime::{Call, Trigger, With};
 
 use super::movement::{
@@ -61,6 +62,10 @@ impl Recipe for Collecting {
             }
             other => Err(self.failed(comm, other)),
         }
+    }
+
+    fn origin(&self, comm: &Comm, _: bool) -> String {
+        format!("{} of {}", name_of(self.name), comm.title())
     }
 
     fn may_be_released(&self) -> bool {
@@ -198,7 +203,7 @@ pub(super) fn begin(
 ) -> Result {
     let instance = comm.members.next_nonblocking_instance();
     let build = or_left_out(build);
-    let collecting = Collecting { instance, ..build(&comm)? };
+    let collecting = Collecting { instance, name: call.name(), ..build(&comm)? };
     call.record(&comm, &collecting);
     let recipe: Box<dyn Recipe> = Box::new(collecting);
     request.put(Request::begin(comm, recipe)?)
@@ -213,7 +218,7 @@ pub(super) fn prepare(
 ) -> Result {
     let (space, instance) = comm_create::persistent_instance(&comm)?;
     let build = or_left_out(build);
-    let collecting = Collecting { instance, ..build(&space)? };
+    let collecting = Collecting { instance, name: call.name(), ..build(&space)? };
     call.record(&comm, &collecting);
     let recipe: Box<dyn Recipe> = Box::new(Collecting {
         space: Some(Space { plane: space.plane(), kept: space }),

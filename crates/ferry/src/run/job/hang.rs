@@ -13,6 +13,7 @@ use ferrywire_host::facts::Glance;
 use ferrywire_host::nic::Peer;
 
 use super::super::report::{Failure, Told};
+use super::super::start::Rank;
 use super::super::sys::Ending;
 use super::{Job, Phase};
 use crate::why::{self, Seen, Verdict};
@@ -67,6 +68,8 @@ const LOOK: Duration = Duration::from_millis(300);
 const LOOK_FOR_ANSWERS: Duration = Duration::from_millis(10);
 /// How long it waits for answers before it takes the job for one that goes on.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How a program of Rust ends that has panicked.
+const PANIC: Ending = Ending::Exit(101);
 /// How long ranks may take to run into the same error as the first.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -263,6 +266,9 @@ impl Job {
             }
             _ => return failure,
         };
+        if let Some(panic) = self.panic_behind(&failed) {
+            return panic;
+        }
         let own = |seen: &[Seen]| {
             let one = seen.iter().find(|one| failed.contains(&one.peer));
             one.map(|one| (one.facts.missing.is_some(), one.facts.error.clone()))
@@ -297,13 +303,39 @@ impl Job {
         }
     }
 
+    /// The panic of a rank that has failed, or of another that has left the job before.
+    fn panic_behind(&self, failed: &[u32]) -> Option<Failure> {
+        let is_cause = |rank: &&Rank| match rank.ending {
+            Some(ending) => matches!(ending, PANIC | Ending::Signal(libc::SIGABRT)),
+            // It ends the job, or has left it.
+            None => rank.goodbye || failed.contains(&rank.peer),
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.ranks.iter().filter(is_cause).partition(|rank| failed.contains(&rank.peer));
+        own.into_iter().chain(others).find_map(|rank| {
+            let Peer(local) = self.here.local_rank(Peer(rank.peer))?;
+            let facts = self.segment.as_ref()?.facts(local).filter(|facts| facts.panicked)?;
+            let (place, text) = facts.error.split_once('\n')?;
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            Some(Failure::Panicked {
+                rank: rank.name,
+                pid: rank.pid,
+                ending: rank.ending.unwrap_or(PANIC),
+                text: lines.join(", "),
+                place: place.into(),
+            })
+        })
+    }
+
     /// Mistakes of a job that has succeeded.
     pub(super) fn mistakes(&self) -> Option<String> {
         if !self.is_whole() || self.segment.is_none() {
             return None;
         }
         let seen = self.seen(&[]);
-        let mistake = why::disagreement(&seen).or_else(|| why::unfinished(&seen));
+        let mistake = why::disagreement(&seen)
+            .or_else(|| why::found(&seen).into_iter().next())
+            .or_else(|| why::unfinished(&seen));
         mistake.map(|verdict| verdict.0)
     }
 }
