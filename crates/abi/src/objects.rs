@@ -1,6 +1,8 @@
 //! The objects behind handles, and state that all calls share.
 
 pub(crate) mod attribute;
+pub(crate) mod check;
+pub(crate) mod checked;
 pub(crate) mod collecting;
 pub(crate) mod collective_cache;
 pub(crate) mod collective_note;
@@ -16,6 +18,7 @@ pub(crate) mod file_data;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod message;
+pub(crate) mod mistake;
 pub(crate) mod op;
 pub(crate) mod partitioned;
 pub(crate) mod predefined;

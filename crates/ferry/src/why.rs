@@ -10,12 +10,14 @@
 //! | `words.rs` | calls, ranks and numbers in words |
 //! | `disagreement.rs` | collective calls in which members differ |
 //! | `waits.rs` | who waits for whom |
+//! | `found.rs` | mistakes that ranks have found themselves |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
 
 mod command;
 mod deadlock;
 mod disagreement;
+mod found;
 mod slow;
 #[cfg(test)]
 mod tests;
@@ -35,8 +37,9 @@ pub(crate) use command::Why;
 pub(crate) use deadlock::deadlock;
 use deadlock::unfinished;
 pub(crate) use disagreement::disagreement;
+pub(crate) use found::found;
 pub(crate) use slow::slow;
-pub(crate) use words::{groups, number, ordinal};
+pub(crate) use words::{groups, ordinal};
 
 /// A rank, as it was seen.
 #[derive(Clone, Debug, Default)]
@@ -159,7 +162,9 @@ pub(crate) fn waiting_for(seen: &[Seen]) -> Duration {
 
 /// The mistake of a job that has succeeded, if there is one.
 pub(crate) fn mistake(seen: &[Seen]) -> Option<Verdict> {
-    disagreement(seen).or_else(|| unfinished(seen))
+    disagreement(seen)
+        .or_else(|| found(seen).into_iter().next())
+        .or_else(|| unfinished(seen))
 }
 
 /// What a process does that is not in the library.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::panic;
 use std::sync::Arc;
 
 use ferrywire_host::{Rank, job};
@@ -87,7 +88,23 @@ impl fmt::Debug for World {
 /// ```
 pub fn init() -> Result<World, Error> {
     let driver = join()?;
-    World::new(Arc::new(Job::new(driver, Lost::nobody(), None))).meet_parents()
+    let job = Arc::new(Job::new(driver, Lost::nobody(), None));
+    tell_panics(&job);
+    World::new(job).meet_parents()
+}
+
+/// Lets the launcher know the text of a panic, which usually ends the process. The hook before prints it.
+fn tell_panics(job: &Arc<Job>) {
+    let job = Arc::downgrade(job);
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if let Some(job) = job.upgrade() {
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            let text = panic.payload_as_str().unwrap_or("a value that is not a text");
+            job.process.rank().facts().panic(&format!("{place}\n{text}"));
+        }
+        before(panic);
+    }));
 }
 
 /// Makes the driver of this process. No other function does.

@@ -257,6 +257,7 @@ error_codes! {
         823 NO_JOB "no job to explain",
         824 INSTALLATION "damaged or mixed installation",
         825 COMPILER "compiler that cannot be started",
+        826 PANICKED "rank that panicked",
     }
 
     "Deadlocks and jobs that hang" {
@@ -299,6 +300,7 @@ error_codes! {
     "Mistakes that need not hang" {
         1201 DISAGREEMENT "ranks that disagree on a collective call",
         1202 UNFINISHED_REQUEST "request not completed before MPI_Finalize",
+        1203 MISTAKE "mistake that a rank has found while it ran",
     }
 }
 

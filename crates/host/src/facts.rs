@@ -26,7 +26,8 @@ use crate::port::monotonic_ns;
 use crate::sys::map::{self, Map};
 use crate::trace;
 pub use snapshot::{
-    CallFact, CallKind, Facts, FactsAnswer, Glance, NicCounts, ObjectFact, PendingFact, Stage,
+    CallFact, CallKind, Facts, FactsAnswer, Glance, NicCounts, ObjectFact, PendingFact, RunsKnown,
+    Stage,
 };
 
 /// The number of a call's name.
@@ -52,6 +53,11 @@ pub const PENDING: usize = 96;
 /// Bytes of the name of an object, and of the last error.
 const NAME_BYTES: usize = 56;
 const ERROR_BYTES: usize = 512;
+/// Mistakes that a page keeps, and bytes of each.
+pub const MISTAKES: usize = 12;
+const MISTAKE_BYTES: usize = 320;
+/// Messages in a row that a page describes together: see [`RunFact`].
+pub const RUNS: usize = 192;
 
 /// The facts of a rank.
 #[repr(C, align(64))]
@@ -100,6 +106,27 @@ pub struct Page {
     error: Text<ERROR_BYTES>,
     /// What the NIC has counted, as [`NicCounts`] says.
     counts: [AtomicU64; NicCounts::LEN],
+    /// How often the rank has found a mistake of the program, and the first ones of them, each once.
+    mistakes_found: AtomicU32,
+    /// Whether `error` is the text of a panic.
+    panicked: AtomicU32,
+    mistakes: [Text<MISTAKE_BYTES>; MISTAKES],
+    /// With `--check`: runs of messages, and how many of them are in use; [`RUNS_UNKNOWN`] if the rank has lost count.
+    runs_used: AtomicU32,
+    runs_state: AtomicU32,
+    runs: [RunSlot; RUNS],
+}
+
+/// Messages in a row.
+#[repr(C, align(32))]
+struct RunSlot {
+    word: AtomicU64,
+    peer: AtomicU32,
+    /// Name and kind of the call.
+    what: AtomicU32,
+    content: AtomicU32,
+    from: AtomicU32,
+    to: AtomicU32,
 }
 
 /// A call, as it was made.
@@ -166,6 +193,12 @@ impl<const N: usize> Text<N> {
     fn set(&self, text: &str) {
         set_text(&self.0, text);
     }
+
+    /// Whether the text is this one, as far as there is room.
+    fn is(&self, text: &str) -> bool {
+        let bytes = text.bytes().chain(std::iter::once(0));
+        self.0.iter().zip(bytes).all(|(place, byte)| place.load(Ordering::Relaxed) == byte)
+    }
 }
 
 fn set_text(bytes: &[AtomicU8], text: &str) {
@@ -188,6 +221,8 @@ pub struct CollectiveCall {
     pub bytes: u64,
     /// Whether the call only begins it. Calls of both kinds are counted apart, since they never meet each other.
     pub nonblocking: bool,
+    /// The basic types of its data, where all members must pass the same and that is checked; else 0.
+    pub content: u32,
 }
 
 impl Page {
@@ -223,7 +258,8 @@ impl Page {
     /// Records a call that all members of an object make. `object` describes the object if the page does not yet.
     #[inline(always)]
     pub fn collective(&self, call: CollectiveCall, object: impl FnOnce() -> Members) {
-        let CollectiveCall { name, object: number, root, operator, bytes, nonblocking } = call;
+        let CollectiveCall { name, object: number, root, operator, bytes, nonblocking, content } =
+            call;
         let place = self.object(number, object);
         let nth = place.calls.load(Ordering::Relaxed) + 1;
         place.calls.store(nth, Ordering::Relaxed);
@@ -237,7 +273,8 @@ impl Page {
             }
         };
         let slot = self.next_call();
-        slot.word.store(u64::from(number) << 48 | u64::from(operator), Ordering::Relaxed);
+        let what_all_pass = u64::from(content) << 16 | u64::from(operator);
+        slot.word.store(u64::from(number) << 48 | what_all_pass, Ordering::Relaxed);
         slot.more.store(u64::from(nth) << 32 | u64::from(root_word), Ordering::Relaxed);
         slot.bytes.store(bytes, Ordering::Relaxed);
         slot.side.store(kind, Ordering::Relaxed);
@@ -365,6 +402,57 @@ impl Page {
         self.error.set(&shortened(text, ERROR_BYTES));
     }
 
+    /// Keeps the text of a panic. The rank may end of it.
+    pub fn panic(&self, text: &str) {
+        self.error.set(text);
+        self.panicked.store(1, Ordering::Relaxed);
+    }
+
+    /// Keeps the text of a mistake of the program that does not stop it. It begins with a verb, whose subject is the rank.
+    /// Returns false if it is known.
+    #[cold]
+    pub fn mistake(&self, text: &str) -> bool {
+        if self.mistakes.iter().any(|known| known.is(text)) {
+            return false;
+        }
+        let nth = self.mistakes_found.fetch_add(1, Ordering::Relaxed) as usize;
+        if let Some(place) = self.mistakes.get(nth) {
+            place.set(text);
+        }
+        true
+    }
+
+    /// Describes messages in a row. Returns where, for [`Page::extend_run`]; `None` if there is no more room.
+    pub fn begin_run(&self, run: RunFact) -> Option<usize> {
+        let RunFact { sends, name, peer, word, content, from, to } = run;
+        let at = self.runs_used.load(Ordering::Relaxed);
+        let Some(slot) = self.runs.get(at as usize) else {
+            self.runs_state.fetch_max(RUNS_FULL, Ordering::Relaxed);
+            return None;
+        };
+        slot.word.store(word.bits(), Ordering::Relaxed);
+        slot.peer.store(peer.0, Ordering::Relaxed);
+        let kind = if sends { KIND_SEND } else { KIND_RECEIVE };
+        slot.what.store(what(name, kind), Ordering::Relaxed);
+        slot.content.store(content, Ordering::Relaxed);
+        slot.from.store(from, Ordering::Relaxed);
+        slot.to.store(to, Ordering::Relaxed);
+        self.runs_used.store(at + 1, Ordering::Relaxed);
+        Some(at as usize)
+    }
+
+    /// One more message is like those of a run.
+    pub fn extend_run(&self, at: usize, to: u32) {
+        if let Some(slot) = self.runs.get(at) {
+            slot.to.store(to, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on, nobody knows which message of this rank is which.
+    pub fn lose_runs(&self) {
+        self.runs_state.fetch_max(RUNS_UNKNOWN, Ordering::Relaxed);
+    }
+
     /// Where the number of the question is in a page.
     pub(crate) const fn asked_at() -> u64 {
         std::mem::offset_of!(Page, asked) as u64
@@ -442,6 +530,25 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.end_wait();
     }
+}
+
+/// Messages in a row between two ranks, under one match word, that contain the same.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RunFact {
+    /// Whether the rank sends them.
+    pub sends: bool,
+    /// The call that sends or receives the first.
+    pub name: CallName,
+    /// The other side.
+    pub peer: Peer,
+    /// Group, source and tag.
+    pub word: MatchWord,
+    /// The basic types in them, as a number; 0 if they are not compared.
+    pub content: u32,
+    /// The number of the first among all messages under this match word, and that after the last.
+    pub from: u32,
+    /// See `from`.
+    pub to: u32,
 }
 
 /// The members of an object.
@@ -526,6 +633,10 @@ pub(crate) const WAITER: u32 = 8;
 /// Set in the number of a question that is about the queues and counters only. The answer proves nothing, and takes no
 /// look at the other threads of the process.
 pub const COUNTS_ONLY: u32 = 1 << 30;
+/// There was no room for a run.
+const RUNS_FULL: u32 = 1;
+/// Nobody knows which message is which.
+const RUNS_UNKNOWN: u32 = 2;
 
 const NOBODY: u32 = u32::MAX;
 /// Marks the number of a nonblocking call among those of its kind.
@@ -536,5 +647,6 @@ const _: () = {
     assert!(size_of::<CallSlot>() == CALL_BYTES as usize);
     assert!(size_of::<ObjectSlot>() == 96);
     assert!(size_of::<PendingSlot>() == 32);
-    assert!(size_of::<Page>() < 24 << 10);
+    assert!(size_of::<RunSlot>() == 32);
+    assert!(size_of::<Page>() <= 32 << 10);
 };

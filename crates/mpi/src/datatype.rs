@@ -10,6 +10,7 @@
 mod basic;
 mod build;
 mod choice;
+mod content;
 mod error;
 mod external;
 mod layout;
@@ -25,9 +26,11 @@ use std::sync::Arc;
 
 pub use basic::{Basic, BasicKind, Predefined};
 pub use choice::TypeClass;
+pub use content::Content;
 pub use error::Error;
 pub use recipe::{Combiner, Contents, Counts, Dimension, Distribution, Order, Recipe, UNDEFINED};
 use shape::Shape;
+use signature::Signature;
 
 /// Memory of a buffer, by offsets from its address. Only the bytes that a type has are loaded and stored, in the order
 /// of packing, and at least one at a time.

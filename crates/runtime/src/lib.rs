@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `address.rs`, `call.rs` | ranks and tags as callers pass them; the arguments of a call, for errors |
 //! | `call_name.rs` | the names of calls as numbers, for the facts of a rank |
+//! | `words.rs` | numbers, as reports write them |
 //! | `process.rs` | this process as a rank of its job |
 //! | `comm.rs` | communicators: messages, probes, schedules |
 //! | `comm_create.rs` | creating communicators: agreement on numbers, split, merge, bridges |
@@ -35,6 +36,7 @@ mod plane;
 mod process;
 mod topology;
 mod window;
+pub mod words;
 
 pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
 pub use call::{Call, With};

@@ -11,6 +11,7 @@
 //!       the call.
 //!   I2. An object of [`expose_owned`] is used by one thread at a time: the standard says so.
 
+mod listing;
 mod numbers;
 
 use std::ffi::c_int;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::convert::failure::{Failure, Result};
+pub(crate) use listing::{Listed, list_objects, listed};
 use numbers::Numbers;
 
 /// A kind of object that has handles.
@@ -91,7 +93,9 @@ pub(crate) fn share<T: Kind>(value: T) -> Shared<T> {
 
 /// Makes a share of an object the handle that C holds.
 pub(crate) fn expose<T: Kind>(object: Shared<T>) -> usize {
-    Arc::into_raw(object).expose_provenance()
+    let handle = Arc::into_raw(object).expose_provenance();
+    listing::add(handle, T::NAME);
+    handle
 }
 
 /// The object that a handle names.
@@ -124,6 +128,7 @@ pub(crate) fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
 pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
     object.head.retire();
+    listing::remove(handle);
     // SAFETY: I1: this is the share that `expose` gave to the program, and it is taken once.
     Ok(unsafe { Arc::from_raw(object) })
 }
@@ -138,6 +143,7 @@ pub(crate) fn retire<T: Kind>(mut object: Shared<T>) {
 /// Takes one of the program's shares back, where it has the same handle more than once.
 pub(crate) fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
+    listing::remove(handle);
     // SAFETY: I1: this is one of the shares that `expose` gave to the program.
     Ok(unsafe { Arc::from_raw(object) })
 }
@@ -147,7 +153,9 @@ pub(crate) type Room<T> = Box<MaybeUninit<Object<T>>>;
 
 /// A handle of an object that only the program refers to.
 pub(crate) fn expose_owned<T: Kind>(value: T) -> usize {
-    expose_owned_in(Box::new_uninit(), value)
+    let handle = expose_owned_in(Box::new_uninit(), value);
+    listing::add(handle, T::NAME);
+    handle
 }
 
 /// The same, in existing memory.
@@ -169,6 +177,7 @@ pub(crate) fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
 /// Takes such an object back and invalidates the handle.
 pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
     find::<T>(handle)?.head.retire();
+    listing::remove(handle);
     let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
     // SAFETY: I1, I2: it came from a Box.
     let object = unsafe { Box::from_raw(object) };

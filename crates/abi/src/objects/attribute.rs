@@ -205,6 +205,11 @@ pub(crate) fn create(
     Ok(())
 }
 
+/// How many keys the program has created and not freed.
+pub(crate) fn count_keys() -> usize {
+    keys().by_number.len()
+}
+
 /// Frees a key.
 pub(crate) fn free(sort: KeyvalKind, place: Out<c_int>) -> Result {
     let number = place.get()?;

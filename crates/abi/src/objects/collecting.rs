@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use ferrywire_host::nic::{Schedule, Span, Step};
+use ferrywire_runtime::CallName;
 
 use crate::convert::failure::Result;
 use crate::objects::Plane;
@@ -23,6 +24,10 @@ pub(crate) struct Collecting {
     /// For a persistent collective, the communicator whose number it uses, which is kept as long.
     pub(crate) space: Option<Space>,
     pub(crate) bytes: u64,
+    /// Whether it writes memory that it also reads, or writes twice. Only known in a program that is checked.
+    pub(crate) overlaps: bool,
+    /// The call that made it, if that has a request.
+    pub(crate) name: CallName,
 }
 
 /// The memory that a schedule needs after it has released its caller.

@@ -4,11 +4,14 @@ use ferrywire_runtime::call_name::{C_NAMES, c_name};
 use ferrywire_runtime::{CallName, CollectiveCall};
 
 use crate::convert::argument::RootRank;
+use crate::convert::constants::MPI_DATATYPE_NULL;
 use crate::convert::handle::PREDEFINED_MAX;
 use crate::convert::pointer::{Choice, ChoiceMut, In};
 use crate::convert::types::{MPI_Datatype, MPI_Op};
+use crate::objects::check;
 use crate::objects::collecting::Collecting;
 use crate::objects::comm::Comm;
+use crate::objects::mistake;
 
 /// A collective call that is about to be made.
 #[derive(Clone, Copy)]
@@ -16,6 +19,8 @@ pub(crate) struct CollectiveNote {
     call: CollectiveCall,
     /// Whether all ranks must pass as many bytes.
     even: bool,
+    /// The datatype, if all ranks must pass the same, and it is known.
+    datatype: MPI_Datatype,
 }
 
 /// Calls in which all ranks pass as many bytes.
@@ -42,15 +47,27 @@ impl CollectiveNote {
             at += 1;
         }
         let nonblocking = C_NAMES[name.0 as usize - 1].as_bytes()[4] == b'I';
-        let call =
-            CollectiveCall { name, object: 0, root: None, operator: 0, bytes: 0, nonblocking };
-        CollectiveNote { call, even }
+        let call = CollectiveCall {
+            name,
+            object: 0,
+            root: None,
+            operator: 0,
+            bytes: 0,
+            nonblocking,
+            content: 0,
+        };
+        CollectiveNote { call, even, datatype: MPI_DATATYPE_NULL }
+    }
+
+    /// The name of the call.
+    pub(crate) fn name(&self) -> CallName {
+        self.call.name
     }
 
     /// Adds an argument.
     #[inline(always)]
     pub(crate) fn with(mut self, argument: &impl Agreed) -> CollectiveNote {
-        argument.add_to(&mut self.call);
+        argument.add_to(&mut self);
         self
     }
 
@@ -62,6 +79,12 @@ impl CollectiveNote {
             self.call.root = None;
         } else if self.even {
             self.call.bytes = collecting.bytes;
+            if check::is_on() {
+                self.call.content = check::content_of(self.datatype, collecting.bytes).bits();
+            }
+        }
+        if collecting.overlaps {
+            mistake::overlapping(self.call.name, comm);
         }
         comm.runtime().note_collective(self.call);
     }
@@ -70,27 +93,33 @@ impl CollectiveNote {
 /// An argument on which all ranks must agree, or need not.
 pub(crate) trait Agreed {
     #[inline(always)]
-    fn add_to(&self, _: &mut CollectiveCall) {}
+    fn add_to(&self, _: &mut CollectiveNote) {}
 }
 
 impl Agreed for Choice {}
 impl Agreed for ChoiceMut {}
 impl Agreed for std::ffi::c_int {}
 impl Agreed for i64 {}
-impl Agreed for MPI_Datatype {}
 impl<T> Agreed for In<T> {}
+
+impl Agreed for MPI_Datatype {
+    #[inline(always)]
+    fn add_to(&self, note: &mut CollectiveNote) {
+        note.datatype = *self;
+    }
+}
 
 impl Agreed for RootRank {
     #[inline(always)]
-    fn add_to(&self, call: &mut CollectiveCall) {
-        call.root = Some(self.bits());
+    fn add_to(&self, note: &mut CollectiveNote) {
+        note.call.root = Some(self.bits());
     }
 }
 
 impl Agreed for MPI_Op {
     #[inline(always)]
-    fn add_to(&self, call: &mut CollectiveCall) {
+    fn add_to(&self, note: &mut CollectiveNote) {
         let predefined = u16::try_from(self.0).ok().filter(|_| self.0 <= PREDEFINED_MAX);
-        call.operator = predefined.unwrap_or(0);
+        note.call.operator = predefined.unwrap_or(0);
     }
 }

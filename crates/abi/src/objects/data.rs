@@ -19,6 +19,7 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{Choice, ChoiceMut};
 use crate::convert::sizes::{self, Wide};
 use crate::convert::types::MPI_Datatype;
+use crate::objects::check;
 use crate::objects::datatype;
 
 /// Blocks of this length are accessed one by one rather than packed.
@@ -333,6 +334,23 @@ impl Outgoing {
         }
     }
 
+    /// The memory of the program that is sent, if it is contiguous.
+    pub(crate) fn in_place(&self) -> Option<Span> {
+        self.is_in_place().then(|| Span::new(memory::MEMORY, self.at, self.bytes))
+    }
+
+    /// A number that changes with the data of the program. Of a copy, it does not.
+    pub(crate) fn checksum(&self) -> u64 {
+        match &self.packed {
+            Some(packed) if packed.fixed => 0,
+            Some(packed) => check::checksum(&packed.data.packed()),
+            None => {
+                let data = Data { address: self.at, count: 1, datatype: None, bytes: self.bytes };
+                check::checksum(&data.to_bytes())
+            }
+        }
+    }
+
     /// The length in packed form.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -373,6 +391,11 @@ impl Incoming {
         if let Some(packed) = &self.packed {
             packed.unload(bytes);
         }
+    }
+
+    /// The memory of the program that is written, if it is contiguous.
+    pub(crate) fn in_place(&self) -> Option<Span> {
+        self.is_in_place().then(|| Span::new(memory::MEMORY, self.at, self.bytes))
     }
 
     /// The largest length that can be received.

@@ -14,6 +14,7 @@ use crate::convert::handle::Shared;
 use crate::convert::status::Status;
 use crate::objects::communicator::Comm;
 use crate::objects::data::{Data, Incoming, Outgoing};
+use crate::objects::mistake;
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe, not_contiguous};
 
@@ -47,7 +48,7 @@ impl Sending {
     }
 
     /// The target peer and the match word. `None` for MPI_PROC_NULL.
-    fn address(&self, comm: &Comm) -> Result<Option<(Peer, MatchWord)>> {
+    pub(crate) fn address(&self, comm: &Comm) -> Result<Option<(Peer, MatchWord)>> {
         let address = comm.address(self.dest, self.tag);
         address.map_err(|failure| failure.during(self.described(comm)))
     }
@@ -67,6 +68,19 @@ impl Sending {
         if let Ok(Some(to)) = self.address(comm) {
             comm.runtime().note_send(name, to, self.data.bytes());
         }
+    }
+
+    /// The call that made it, as reports name it.
+    pub(crate) fn origin(&self, comm: &Comm, persistent: bool) -> String {
+        let call = match (self.mode, persistent) {
+            (Mode::Standard, false) => "MPI_Isend",
+            (Mode::Standard, true) => "MPI_Send_init",
+            (Mode::Synchronous, false) => "MPI_Issend",
+            (Mode::Synchronous, true) => "MPI_Ssend_init",
+            (Mode::Ready, false) => "MPI_Irsend",
+            (Mode::Ready, true) => "MPI_Rsend_init",
+        };
+        mistake::sending(call, comm, self.data.bytes(), self.dest, self.tag)
     }
 
     fn described<'a>(&self, comm: &'a Comm) -> Call<&'a Comm> {
@@ -137,6 +151,12 @@ impl Receiving {
         }
     }
 
+    /// The call that made it, as reports name it.
+    pub(crate) fn origin(&self, comm: &Comm, persistent: bool) -> String {
+        let call = if persistent { "MPI_Recv_init" } else { "MPI_Irecv" };
+        mistake::receiving(call, comm, self.source, self.tag)
+    }
+
     fn described<'a>(&self, comm: &'a Comm) -> Call<&'a Comm> {
         receiving(comm, self.source, self.tag, Some(self.data.bytes()))
     }
@@ -168,6 +188,10 @@ impl Recipe for Receiving {
 pub(crate) struct Again(pub(crate) Receiving);
 
 impl Recipe for Again {
+    fn origin(&self, comm: &Comm, persistent: bool) -> String {
+        self.0.origin(comm, persistent)
+    }
+
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         self.0.start(comm)
     }

@@ -55,6 +55,11 @@ pub(crate) trait Recipe: Send {
         Ok(())
     }
 
+    /// The call that made the request, as reports name it.
+    fn origin(&self, _: &Comm, _persistent: bool) -> String {
+        "request".into()
+    }
+
     /// Called when the program has freed the request.
     fn freed(&mut self) -> Result {
         Ok(())

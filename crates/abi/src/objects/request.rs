@@ -361,6 +361,15 @@ impl Request {
         Ok(status)
     }
 
+    /// The call that made it, as reports name it.
+    pub(crate) fn origin(&self) -> String {
+        match &self.work {
+            Work::Send(sending) => sending.origin(&self.comm, self.persistent),
+            Work::Receive(receiving) => receiving.origin(&self.comm, self.persistent),
+            Work::Other(recipe) => recipe.origin(&self.comm, self.persistent),
+        }
+    }
+
     /// Called when the program has freed the request.
     #[inline]
     pub(crate) fn freed(&mut self) -> Result {
@@ -446,9 +455,21 @@ fn sweep_orphans() {
     });
 }
 
+/// Takes a request from the program that is not complete.
+pub(crate) fn take(request: MPI_Request) -> Result<Request> {
+    spare::forget(request.0);
+    handle::take_owned(request.0)
+}
+
+/// The requests that the program has neither completed nor freed. `None` if they are not known, since they were too many.
+pub(crate) fn left_behind<'a>() -> Option<Vec<&'a mut Request>> {
+    let handles = spare::left_behind()?;
+    Some(handles.into_iter().filter_map(|handle| handle::find_owned(handle).ok()).collect())
+}
+
 /// Completes a request that the program freed before, and that can complete now.
 pub(crate) fn complete_freed(request: MPI_Request) -> Result {
-    handle::take_owned::<Request>(request.0)?.run_out()
+    take(request)?.run_out()
 }
 
 /// Completes the active freed requests. Receives without a matching message are cancelled: every message for them

@@ -84,6 +84,8 @@ pub(super) enum Failure {
     Explained { verdict: String, lines: Vec<String>, failure: Box<Failure> },
     /// A rank ended after a call had returned an error.
     AfterError { rank: RankName, pid: Pid, ending: Ending, error: String },
+    /// A rank ended by a panic of Rust.
+    Panicked { rank: RankName, pid: Pid, ending: Ending, text: String, place: String },
     /// The launcher of this daemon is gone.
     NoHead,
 }
@@ -92,7 +94,9 @@ impl Failure {
     /// The exit code of `ferry run`.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Ended { ending, .. } | Failure::AfterError { ending, .. } => code_of(*ending),
+            Failure::Ended { ending, .. }
+            | Failure::AfterError { ending, .. }
+            | Failure::Panicked { ending, .. } => code_of(*ending),
             Failure::Stuck { .. } => DEADLOCK,
             Failure::Explained { failure, .. } => failure.exit_code(),
             Failure::Abort { code, .. } => code_of_abort(*code),
@@ -119,6 +123,7 @@ impl Failure {
             | Failure::Vanished { rank, .. }
             | Failure::Absent { rank, .. }
             | Failure::AfterError { rank, .. }
+            | Failure::Panicked { rank, .. }
             | Failure::Abort { rank, .. } => Some(*rank),
             Failure::Explained { failure, .. } => failure.rank(),
             _ => None,
@@ -142,6 +147,7 @@ impl Failure {
             Failure::Killed { .. } => ErrorCode::SECOND_SIGNAL,
             Failure::Ignored { .. } => ErrorCode::SIGNAL_IGNORED,
             Failure::NoReaper { .. } => ErrorCode::REAPER,
+            Failure::Panicked { .. } => ErrorCode::PANICKED,
             Failure::NoHead => ErrorCode::LAUNCHER_GONE,
             Failure::Stuck { .. } => ErrorCode::ALL_WAIT,
             Failure::Explained { failure, .. } => failure.code(),
@@ -167,7 +173,7 @@ impl Failure {
                 libc::SIGTERM | libc::SIGINT | libc::SIGHUP | libc::SIGPIPE => 1,
                 _ => 3,
             },
-            Failure::Ended { .. } | Failure::AfterError { .. } => 2,
+            Failure::Ended { .. } | Failure::AfterError { .. } | Failure::Panicked { .. } => 2,
             Failure::Explained { failure, .. } => failure.weight(),
             _ => 0,
         }
@@ -250,6 +256,9 @@ impl fmt::Display for Uncoded<'_> {
             Failure::AfterError { rank, pid, ending, error } => {
                 let told = Told(*ending);
                 write!(f, "rank {rank} (pid {pid}) {told} after an error of {error}")
+            }
+            Failure::Panicked { rank, pid, text, .. } => {
+                write!(f, "rank {rank} (pid {pid}) panicked: {text}")
             }
             Failure::NoHead => write!(f, "the launcher is gone"),
             Failure::NoReaper { tried } => write!(

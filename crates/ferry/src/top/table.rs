@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::why::number;
+use ferrywire_runtime::words::number;
 
 use super::rates::{Activity, Row, Totals};
 use super::sample::Sample;

@@ -6,7 +6,9 @@ use ferrywire_host::nic::PendingKind;
 use ferrywire_mpi::comm::{number_of, user_tag};
 use ferrywire_runtime::call_name::name_of;
 
-use super::words::{bytes, ordinal, plural_of};
+use ferrywire_runtime::words::bytes;
+
+use super::words::{ordinal, plural_of};
 use super::{AllRanks, Doing, Seen, Verdict, disagreement};
 
 /// Why ranks wait for ever. They do: whoever calls this has made sure.

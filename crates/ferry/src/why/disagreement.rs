@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::{CallFact, CallKind, CallName};
 
-use super::words::{bytes, ordinal, signature};
+use ferrywire_runtime::words::bytes;
+
+use super::words::{ordinal, signature};
 use super::{AllRanks, Seen, Verdict};
 
 /// What identifies a collective call: the number of its object, its members, whether it is nonblocking, and its number

@@ -3,8 +3,9 @@
 use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, PendingFact, Stage};
 use ferrywire_host::nic::{Mask, MatchWord, Peer, PendingKind};
 use ferrywire_runtime::call_name::c_name;
+use ferrywire_runtime::words::number;
 
-use super::words::{number, ordinal};
+use super::words::ordinal;
 use super::{Outside, Seen, deadlock, disagreement, groups, slow};
 
 /// A rank of a world of `size` ranks, which waits in the last of its calls.
@@ -45,6 +46,7 @@ fn collective(name: &str, nth: u32, root: Option<u32>) -> CallFact {
         root,
         operator: 0,
         bytes: 0,
+        content: 0,
     };
     CallFact { number: nth, name: c_name(name), kind }
 }

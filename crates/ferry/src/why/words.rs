@@ -6,26 +6,9 @@ use ferrywire_host::facts::{CallFact, CallKind, PendingFact};
 use ferrywire_host::nic::{Mask, PendingKind};
 use ferrywire_mpi::comm::{number_of, user_tag};
 use ferrywire_runtime::call_name::name_of;
+use ferrywire_runtime::words::bytes;
 
 use super::{AllRanks, Doing, Outside, Seen};
-
-/// A number with commas.
-pub(crate) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A length.
-pub(crate) fn bytes(length: u64) -> String {
-    format!("{} byte{}", number(length), if length == 1 { "" } else { "s" })
-}
 
 /// Which one it is: `1st`, `2nd`.
 pub(crate) fn ordinal(nth: u32) -> String {

@@ -9,8 +9,8 @@ use ferrywire_nic::{Mask, MatchWord, Peer, Stats};
 
 use super::{
     CALL_BYTES, CALLS, CallName, CallSlot, IN_FLIGHT, KIND_COLLECTIVE, KIND_RECEIVE, KIND_SEND,
-    MAGIC, NOBODY, NONBLOCKING, OBJECTS, OTHER_THREADS, PENDING, Page, PendingSlot, SEVERAL_PLANES,
-    WAITER,
+    MAGIC, MISTAKES, NOBODY, NONBLOCKING, OBJECTS, OTHER_THREADS, PENDING, Page, PendingSlot, RUNS,
+    RUNS_FULL, RunFact, RunSlot, SEVERAL_PLANES, WAITER,
 };
 
 /// How far a rank has come.
@@ -56,6 +56,28 @@ pub struct Facts {
     pub missing: Option<(Peer, u32)>,
     /// The text of the last error that the rank has reported, or nothing.
     pub error: String,
+    /// Whether that error is a panic.
+    pub panicked: bool,
+    /// The mistakes that the rank has found, each once.
+    pub mistakes: Vec<String>,
+    /// How many more there are.
+    pub mistakes_unlisted: u32,
+    /// Runs of messages, with `--check`.
+    pub runs: Vec<RunFact>,
+    /// How much these tell.
+    pub runs_known: RunsKnown,
+}
+
+/// How much the runs of messages of a rank tell.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RunsKnown {
+    /// All messages are in them.
+    #[default]
+    All,
+    /// There was no room for some.
+    Some,
+    /// The rank has lost count of its messages, so they cannot be compared with those of others.
+    Nothing,
 }
 
 /// What a rank has answered when it was asked.
@@ -205,6 +227,8 @@ pub enum CallKind {
         operator: u16,
         /// Bytes, where all members must pass as many, or 0.
         bytes: u64,
+        /// The basic types of its data, or 0 if they are not compared.
+        content: u32,
     },
     /// Another call.
     Other {
@@ -363,6 +387,8 @@ fn facts(page: &Page) -> Facts {
         unexpected_bytes_max: page.unexpected_bytes_max.load(Ordering::Relaxed),
         counts: NicCounts::from_words(page.counts.each_ref().map(|word| word.load(Ordering::Relaxed))),
     };
+    let runs_used = (load(&page.runs_used) as usize).min(RUNS);
+    let listed_mistakes = (load(&page.mistakes_found) as usize).min(MISTAKES);
     let plain = (load(&page.plain_at) == next && load(&page.plain_name) != 0)
         .then(|| name(load(&page.plain_name)));
     Facts {
@@ -386,6 +412,16 @@ fn facts(page: &Page) -> Facts {
             .checked_sub(1)
             .map(|peer| (Peer(peer), load(&page.missing_at) / CALL_BYTES)),
         error: text(&page.error.0),
+        panicked: load(&page.panicked) != 0,
+        mistakes: page.mistakes[..listed_mistakes].iter().map(|slot| text(&slot.0)).collect(),
+        runs: page.runs[..runs_used].iter().map(run).collect(),
+        runs_known: match load(&page.runs_state) {
+            0 => RunsKnown::All,
+            RUNS_FULL => RunsKnown::Some,
+            _ => RunsKnown::Nothing,
+        },
+        mistakes_unlisted: load(&page.mistakes_found)
+            .saturating_sub(u32::try_from(MISTAKES).unwrap_or(u32::MAX)),
     }
 }
 
@@ -413,6 +449,7 @@ pub(super) fn call(slot: &CallSlot) -> Option<CallFact> {
             root: Some(low(more)).filter(|&root| root != NOBODY),
             operator: u16::try_from(word & 0xffff).unwrap_or(0),
             bytes,
+            content: low(word >> 16),
         },
         _ => CallKind::Other { object, peer, count: bytes },
     };
@@ -436,6 +473,20 @@ fn pending(slot: &PendingSlot) -> PendingFact {
         word: MatchWord::from_bits(slot.word.load(Ordering::Relaxed)),
         mask: Mask::from_bits(slot.mask.load(Ordering::Relaxed)),
         bytes: slot.bytes.load(Ordering::Relaxed),
+    }
+}
+
+fn run(slot: &RunSlot) -> RunFact {
+    let load = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
+    let what = load(&slot.what);
+    RunFact {
+        sends: what & 0xff == KIND_SEND,
+        name: name(what >> 8),
+        peer: Peer(load(&slot.peer)),
+        word: MatchWord::from_bits(slot.word.load(Ordering::Relaxed)),
+        content: load(&slot.content),
+        from: load(&slot.from),
+        to: load(&slot.to),
     }
 }
 

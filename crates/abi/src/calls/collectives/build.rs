@@ -4,7 +4,7 @@ use ferrywire_host::ErrorCode;
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::collective::inter::Root as Side;
-use ferrywire_runtime::{self as runtime, Prepared, Root};
+use ferrywire_runtime::{self as runtime, CallName, Prepared, Root};
 
 use crate::convert::argument::RootRank;
 use crate::convert::constants::{MPI_ERR_BUFFER, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE};
@@ -12,6 +12,7 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::In;
 use crate::convert::sizes::{self, Wide};
 use crate::convert::types::MPI_Datatype;
+use crate::objects::check;
 use crate::objects::collecting::{Collecting, PackedBuffer, ScheduleMemory};
 use crate::objects::comm::Comm;
 use crate::objects::data::{Data, room};
@@ -24,11 +25,13 @@ pub(super) struct Build<'a> {
     places: Vec<PackedBuffer>,
     contribution: Option<(Data, Span)>,
     bytes: u64,
+    /// Contiguous memory, and whether it is written. Only known in a program that is checked.
+    lent: Vec<(Span, bool)>,
 }
 
 impl<'a> Build<'a> {
     pub(super) fn new(comm: &'a Comm) -> Build<'a> {
-        Build { comm, places: Vec::new(), contribution: None, bytes: 0 }
+        Build { comm, places: Vec::new(), contribution: None, bytes: 0, lent: Vec::new() }
     }
 
     /// Data that is only read.
@@ -48,7 +51,11 @@ impl<'a> Build<'a> {
 
     pub(super) fn place(&mut self, data: Data, goes: bool, comes: bool) -> Span {
         self.bytes = self.bytes.max(data.bytes());
-        data.contiguous().unwrap_or_else(|| self.pack(data, goes, comes))
+        let Some(span) = data.contiguous() else { return self.pack(data, goes, comes) };
+        if check::is_on() {
+            self.lent.push((span, comes));
+        }
+        span
     }
 
     /// Data that is written while other data in the same memory is still read: it is received aside and unpacked at
@@ -105,10 +112,22 @@ impl<'a> Build<'a> {
     }
 
     pub(super) fn done(self, prepared: Prepared, combining: Option<Combining>) -> Collecting {
-        let Build { places, contribution, bytes, .. } = self;
+        let Build { places, contribution, bytes, lent, .. } = self;
+        let overlaps = check::overlap(&lent);
         let Prepared { schedule, work } = prepared;
         let kept = ScheduleMemory { work, combining };
-        Collecting { schedule, places, contribution, kept, instance: 0, space: None, bytes }
+        let name = CallName::INTERNAL;
+        Collecting {
+            schedule,
+            places,
+            contribution,
+            kept,
+            instance: 0,
+            space: None,
+            bytes,
+            overlaps,
+            name,
+        }
     }
 }
 

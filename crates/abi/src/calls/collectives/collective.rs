@@ -10,6 +10,7 @@
 
 use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket, Triggered};
+use ferrywire_runtime::call_name::name_of;
 use ferrywire_runtime::{Call, Trigger, With};
 
 use super::movement::{
@@ -62,6 +63,10 @@ impl Recipe for Collecting {
             }
             other => Err(self.failed(comm, other)),
         }
+    }
+
+    fn origin(&self, comm: &Comm, _: bool) -> String {
+        format!("{} of {}", name_of(self.name), comm.title())
     }
 
     fn may_be_released(&self) -> bool {
@@ -199,7 +204,7 @@ pub(super) fn begin(
 ) -> Result {
     let instance = comm.members.next_nonblocking_instance();
     let build = or_left_out(build);
-    let collecting = Collecting { instance, ..build(&comm)? };
+    let collecting = Collecting { instance, name: call.name(), ..build(&comm)? };
     call.record(&comm, &collecting);
     let recipe: Box<dyn Recipe> = Box::new(collecting);
     request.put(Request::begin(comm, recipe)?)
@@ -214,7 +219,7 @@ pub(super) fn prepare(
 ) -> Result {
     let (space, instance) = comm_create::persistent_instance(&comm)?;
     let build = or_left_out(build);
-    let collecting = Collecting { instance, ..build(&space)? };
+    let collecting = Collecting { instance, name: call.name(), ..build(&space)? };
     call.record(&comm, &collecting);
     let recipe: Box<dyn Recipe> = Box::new(Collecting {
         space: Some(Space { plane: space.plane(), kept: space }),

@@ -22,7 +22,9 @@ use crate::convert::constants::{
 };
 use crate::convert::failure::{self, Failure, Result};
 use crate::convert::handle;
+use crate::objects::check;
 use crate::objects::communicator::Comm;
+use crate::objects::mistake;
 use crate::objects::op::OPERATORS;
 use crate::objects::process::{self, Process};
 use crate::objects::request;
@@ -121,6 +123,7 @@ fn join(thread_level: c_int) -> Result {
     if let Ok(process) = process::running() {
         if has_threads {
             process.runtime.add_threads();
+            check::begin(true);
         }
         return Ok(());
     }
@@ -153,6 +156,7 @@ fn join(thread_level: c_int) -> Result {
         common: predefined(common, MPI_COMM_NULL, "all ranks"),
         parent: AtomicUsize::new(MPI_COMM_NULL.0),
     });
+    check::begin(has_threads);
     meet_parents()
 }
 
@@ -188,6 +192,11 @@ fn leave() {
     let Ok(process) = process::running() else { return };
     // A forked child that finalises, such as those of mpi4py, leaves the job to its parent.
     if !process.rank().driver().is_forked() {
+        mistake::check_requests();
+        if check::is_on() {
+            mistake::check_objects();
+            check::settle_all();
+        }
         // MPI 5.0 §11.2.2: sends are completed even if the program has no request left to wait for them.
         request::complete_orphans();
         buffered::complete_all();

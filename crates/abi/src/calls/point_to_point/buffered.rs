@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{Mode, Outcome, Posted};
+use ferrywire_runtime::CallName;
 
 use crate::calls::entry::entries;
 use crate::calls::point_to_point::combined::Combined;
@@ -20,6 +21,7 @@ use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::{self, Wide};
 use crate::convert::status::Status;
 use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Session};
+use crate::objects::checked;
 use crate::objects::comm::{self, Comm};
 use crate::objects::communicator::{AttachedBuffer, BufferPlace};
 use crate::objects::data::{Data, Outgoing};
@@ -139,7 +141,9 @@ fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
 
 /// A buffered send, which is complete as soon as the bytes are copied.
 struct Buffering {
+    name: CallName,
     data: Data,
+    datatype: MPI_Datatype,
     dest: PeerRank,
     tag: MessageTag,
 }
@@ -149,6 +153,7 @@ impl Recipe for Buffering {
         let copy = Outgoing::copied(self.data.clone());
         let bytes = copy.bytes();
         let sending = Sending::new(comm, copy, self.dest, self.tag, Mode::Standard)?;
+        let sending = checked::send(sending, self.name, self.datatype);
         let request = Request::new(Shared::clone(comm), sending, false);
         let described = message::sending(comm, self.dest, self.tag, Some(bytes));
         send_from_buffer(comm, bytes, request).map_err(|failure| failure.during(described))?;
@@ -161,6 +166,7 @@ impl Recipe for Buffering {
 }
 
 fn buffering(
+    name: CallName,
     comm: &Comm,
     buf: Choice,
     count: impl Wide,
@@ -169,7 +175,7 @@ fn buffering(
     tag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
     let data = Data::to_read(buf, count, datatype).map_err(message::to(comm, dest, tag))?;
-    Ok(Box::new(Buffering { data, dest, tag }))
+    Ok(Box::new(Buffering { name, data, datatype, dest, tag }))
 }
 
 /// A request that is complete when all sends from a buffer are.
@@ -182,7 +188,7 @@ entries! {
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
+        let recipe = buffering(CALL, &comm, buf, count, datatype, dest, tag)?;
         Request::perform(comm, recipe).map(|_| ())
     }
 
@@ -191,7 +197,7 @@ entries! {
         request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
+        let recipe = buffering(CALL, &comm, buf, count, datatype, dest, tag)?;
         request.put(Request::begin(comm, recipe)?)
     }
 
@@ -200,7 +206,7 @@ entries! {
         request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
+        let recipe = buffering(CALL, &comm, buf, count, datatype, dest, tag)?;
         request.put(Request::prepare(comm, recipe))
     }
 

@@ -6,7 +6,7 @@
 //! Invariants, cited below by number.
 //!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is complete.
 
-use ferrywire_host::nic::Mode;
+use ferrywire_host::nic::{Mode, Outcome};
 use ferrywire_runtime::CallName;
 
 use crate::calls::entry::entries;
@@ -16,9 +16,11 @@ use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::Wide;
 use crate::convert::status::Status;
 use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Status};
+use crate::objects::check;
 use crate::objects::comm;
 use crate::objects::data::{Data, Incoming, Outgoing};
 use crate::objects::message::{received, receiving, sending, sent};
+use crate::objects::mistake;
 
 entries! {
     fn MPI_Send / MPI_Send_c (
@@ -59,6 +61,14 @@ entries! {
         comm.runtime().note_receive(CALL, wanted, into.len);
         // SAFETY: I1.
         let outcome = unsafe { comm.runtime().receive(wanted, into) };
+        if let Outcome::Received(got) = &outcome
+            && got.len != into.len
+        {
+            mistake::check_length(CALL, comm, datatype, got);
+        }
+        if check::is_on() {
+            mistake::check_received(CALL, comm, datatype, into, outcome);
+        }
         let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call(bytes)));
         status.report_result(got)
     }
@@ -88,6 +98,9 @@ fn send_message(
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
     comm.runtime().note_send(name, to, source.len);
+    if check::is_on() {
+        mistake::check_sent(name, comm, datatype, source, to, (dest, tag));
+    }
     // SAFETY: I1.
     let outcome = unsafe { comm.runtime().send_blocking(to, source, mode) };
     sent(outcome).map_err(|failure| failure.during(call(bytes)))

@@ -15,6 +15,8 @@ use crate::convert::handle::Shared;
 use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::Wide;
 use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
+use crate::objects::check;
+use crate::objects::checked;
 use crate::objects::comm::{self, Comm};
 use crate::objects::data::{Data, Incoming, Outgoing};
 use crate::objects::message::{Receiving, Sending, from, to};
@@ -50,11 +52,12 @@ fn begin_to_send(
 ) -> Result<MPI_Request> {
     let data = Data::to_read(buf, count, datatype)?;
     let comm = comm::find(handle)?;
-    let (Some(source), Ok(Some(to))) = (data.contiguous(), comm.address(dest, tag)) else {
+    let simple = data.contiguous().filter(|_| !check::is_on());
+    let (Some(source), Ok(Some(to))) = (simple, comm.address(dest, tag)) else {
         let comm = comm::share_of(handle)?;
         let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
         sending.note(name, &comm);
-        return Request::begin(comm, sending);
+        return Request::begin(comm, checked::send(sending, name, datatype));
     };
     comm.runtime().note_send(name, to, source.len);
     // SAFETY: I1.
@@ -77,11 +80,12 @@ fn begin_to_receive(
 ) -> Result<MPI_Request> {
     let comm = comm::find(handle)?;
     let data = Data::to_write(buf, count, datatype).map_err(from(comm, source, tag))?;
-    let (Some(into), Ok(Some(wanted))) = (data.contiguous(), comm.wanted(source, tag)) else {
+    let simple = data.contiguous().filter(|_| !check::is_on());
+    let (Some(into), Ok(Some(wanted))) = (simple, comm.wanted(source, tag)) else {
         let comm = comm::share_of(handle)?;
         let receiving = Receiving::new(&comm, data, source, tag)?;
         receiving.note(name, &comm);
-        return Request::begin(comm, receiving);
+        return Request::begin(comm, checked::receive(receiving, name, datatype));
     };
     comm.runtime().note_receive(name, wanted, into.len);
     // SAFETY: I1.
@@ -108,7 +112,7 @@ macro_rules! sends {
                 let comm = comm::share_of(comm)?;
                 let sending = sending(buf, count, datatype, dest, tag, &comm, $mode)?;
                 sending.note(CALL, &comm);
-                request.put(Request::prepare(comm, sending))
+                request.put(Request::prepare(comm, checked::send(sending, CALL, datatype)))
             }
         )* }
     };
@@ -135,7 +139,7 @@ entries! {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(from(&comm, source, tag))?;
         let receiving = Receiving::new(&comm, data, source, tag)?;
-        request.put(Request::prepare(comm, receiving))
+        request.put(Request::prepare(comm, checked::receive(receiving, CALL, datatype)))
     }
 
     fn MPI_Sendrecv / MPI_Sendrecv_c (
@@ -148,7 +152,9 @@ entries! {
         let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
         let back = Data::to_write(recvbuf, recvcount, recvtype);
         let back = back.map_err(from(&comm, source, recvtag))?;
-        let both = exchange(CALL, &comm, out, dest, sendtag, back, source, recvtag)?;
+        let both = exchange(
+            CALL, &comm, (out, sendtype), dest, sendtag, (back, recvtype), source, recvtag,
+        )?;
         status.report_result(Request::perform(comm, both))
     }
 
@@ -162,7 +168,9 @@ entries! {
         let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
         let back = Data::to_write(recvbuf, recvcount, recvtype);
         let back = back.map_err(from(&comm, source, recvtag))?;
-        let both = exchange(CALL, &comm, out, dest, sendtag, back, source, recvtag)?;
+        let both = exchange(
+            CALL, &comm, (out, sendtype), dest, sendtag, (back, recvtype), source, recvtag,
+        )?;
         request.put(Request::begin(comm, both)?)
     }
 
@@ -172,7 +180,7 @@ entries! {
     ) on comm {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
-        let both = replace(CALL, &comm, data, dest, sendtag, source, recvtag)?;
+        let both = replace(CALL, &comm, (data, datatype), dest, sendtag, source, recvtag)?;
         status.report_result(Request::perform(comm, both))
     }
 
@@ -182,7 +190,7 @@ entries! {
     ) on comm {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
-        let both = replace(CALL, &comm, data, dest, sendtag, source, recvtag)?;
+        let both = replace(CALL, &comm, (data, datatype), dest, sendtag, source, recvtag)?;
         request.put(Request::begin(comm, both)?)
     }
 }
@@ -192,10 +200,10 @@ entries! {
 fn exchange(
     name: CallName,
     comm: &Shared<Comm>,
-    out: Outgoing,
+    (out, sendtype): (Outgoing, MPI_Datatype),
     dest: PeerRank,
     sendtag: MessageTag,
-    back: Data,
+    (back, recvtype): (Data, MPI_Datatype),
     source: SourceRank,
     recvtag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
@@ -204,18 +212,21 @@ fn exchange(
     sending.note(name, comm);
     receiving.note(name, comm);
     let part = |work: Work| Request::new(Shared::clone(comm), work, false);
-    Ok(Combined::recipe(vec![part(sending.into()), part(receiving.into())]))
+    let sending = checked::send(sending, name, sendtype);
+    let receiving = checked::receive(receiving, name, recvtype);
+    Ok(Combined::recipe(vec![part(sending), part(receiving)]))
 }
 
 /// The same with one buffer: the outgoing data is copied first.
 fn replace(
     name: CallName,
     comm: &Shared<Comm>,
-    data: Data,
+    (data, datatype): (Data, MPI_Datatype),
     dest: PeerRank,
     sendtag: MessageTag,
     source: SourceRank,
     recvtag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
-    exchange(name, comm, Outgoing::copied(data.clone()), dest, sendtag, data, source, recvtag)
+    let out = (Outgoing::copied(data.clone()), datatype);
+    exchange(name, comm, out, dest, sendtag, (data, datatype), source, recvtag)
 }

@@ -21,8 +21,10 @@ use crate::convert::pointer::{ChoiceMut, Out};
 use crate::convert::sizes::Wide;
 use crate::convert::status::Status;
 use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+use crate::objects::check;
 use crate::objects::comm::{self, Comm};
 use crate::objects::data::{Data, Incoming};
+use crate::objects::datatype;
 use crate::objects::message;
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
@@ -33,6 +35,8 @@ struct Message {
     comm: Shared<Comm>,
     ticket: Ticket,
     seen: Probed,
+    /// Its number among all receives, in a program that is checked.
+    number: Option<u64>,
 }
 
 impl Kind for Message {
@@ -90,7 +94,8 @@ fn take(
         Seen::Nobody => Some((MPI_MESSAGE_NO_PROC, Status::NOBODY)),
         Seen::Nothing => None,
         Seen::Message((ticket, seen)) => {
-            let message = handle::expose_owned(Message { comm, ticket, seen });
+            let number = check::is_on().then(check::count_receive);
+            let message = handle::expose_owned(Message { comm, ticket, seen, number });
             Some((MPI_Message(message), status_of(&seen)))
         }
     })
@@ -101,6 +106,8 @@ struct MatchedReceive {
     /// `None` if it is from MPI_PROC_NULL.
     taken: Option<(Ticket, Probed)>,
     data: Incoming,
+    /// The call, the number of the message among all receives and the datatype, in a program that is checked.
+    checked: Option<(CallName, u64, MPI_Datatype)>,
 }
 
 impl Recipe for MatchedReceive {
@@ -113,6 +120,9 @@ impl Recipe for MatchedReceive {
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         let Some((_, seen)) = self.taken else { return Ok(Next::Over(Status::NOBODY)) };
+        if let Some((name, number, datatype)) = self.checked {
+            check::end_receive(name, number, end.outcome, datatype::find(datatype)?, comm);
+        }
         let got = message::received(&mut self.data, end.outcome);
         got.map(Next::Over).map_err(|failure| {
             let (source, tag) = (seen.word.source(), seen.word.tag());
@@ -123,6 +133,7 @@ impl Recipe for MatchedReceive {
 
 /// Makes the recipe that receives the message of a handle, and invalidates the handle.
 fn receiving(
+    name: CallName,
     buf: ChoiceMut,
     count: impl Wide,
     datatype: MPI_Datatype,
@@ -130,18 +141,19 @@ fn receiving(
 ) -> Result<(Shared<Comm>, Box<dyn Recipe>)> {
     let data = Incoming::new(Data::to_write(buf, count, datatype)?);
     let handle = message.get()?;
-    let (comm, taken) = match handle {
-        MPI_MESSAGE_NO_PROC => (Shared::clone(&process::running()?.itself), None),
+    let (comm, taken, number) = match handle {
+        MPI_MESSAGE_NO_PROC => (Shared::clone(&process::running()?.itself), None, None),
         MPI_MESSAGE_NULL => {
             return Err(Failure::new(MPI_ERR_REQUEST, "MPI_MESSAGE_NULL cannot be received"));
         }
         MPI_Message(address) => {
-            let Message { comm, ticket, seen } = handle::take_owned(address)?;
-            (comm, Some((ticket, seen)))
+            let Message { comm, ticket, seen, number } = handle::take_owned(address)?;
+            (comm, Some((ticket, seen)), number)
         }
     };
     message.put(MPI_MESSAGE_NULL)?;
-    Ok((comm, Box::new(MatchedReceive { taken, data })))
+    let checked = number.map(|number| (name, number, datatype));
+    Ok((comm, Box::new(MatchedReceive { taken, data, checked })))
 }
 
 entries! {
@@ -197,7 +209,7 @@ entries! {
         buf: ChoiceMut, count: Size, datatype: MPI_Datatype, message: Out<MPI_Message>,
         status: Out<MPI_Status>,
     ) {
-        let (comm, receiving) = receiving(buf, count, datatype, message)?;
+        let (comm, receiving) = receiving(CALL, buf, count, datatype, message)?;
         status.report_result(Request::perform(comm, receiving))
     }
 
@@ -205,7 +217,7 @@ entries! {
         buf: ChoiceMut, count: Size, datatype: MPI_Datatype, message: Out<MPI_Message>,
         request: Out<MPI_Request>,
     ) {
-        let (comm, receiving) = receiving(buf, count, datatype, message)?;
+        let (comm, receiving) = receiving(CALL, buf, count, datatype, message)?;
         request.put(Request::begin(comm, receiving)?)
     }
 }

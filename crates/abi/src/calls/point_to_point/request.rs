@@ -15,7 +15,7 @@ use crate::convert::sizes;
 use crate::convert::types::MPI_Request;
 use crate::objects::partitioned;
 use crate::objects::process;
-use crate::objects::request::{DONE, Request, find, keep_orphan};
+use crate::objects::request::{DONE, Request, find, keep_orphan, take};
 
 entries! {
     fn MPI_Request_free(request: Out<MPI_Request>) {
@@ -28,7 +28,7 @@ entries! {
             return handle::find_owned::<Request>(handle.0)?.freed();
         }
         partitioned::forget(handle);
-        let mut freed: Request = handle::take_owned(handle.0)?;
+        let mut freed = take(handle)?;
         request.put(MPI_REQUEST_NULL)?;
         freed.freed()?;
         keep_orphan(freed);

@@ -121,6 +121,7 @@ impl Job {
             Failure::Explained { lines, failure, .. } => {
                 indented(lines).chain(once(failure.to_string())).collect()
             }
+            Failure::Panicked { place, .. } => vec![format!("  at {place}")],
             _ => Vec::new(),
         };
         once(failure.to_string()).chain(detail).chain(report::others(&others)).collect()

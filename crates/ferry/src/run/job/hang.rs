@@ -17,6 +17,7 @@ use ferrywire_host::monotonic_ns;
 use ferrywire_host::nic::Peer;
 
 use super::super::report::{Failure, Told};
+use super::super::start::Rank;
 use super::super::sys::Ending;
 use super::super::wire::{self, FactsOrder, FrameKind, News};
 use super::{Job, Phase};
@@ -78,6 +79,8 @@ pub(in super::super) const LOOK: Duration = Duration::from_millis(300);
 const LOOK_FOR_ANSWERS: Duration = Duration::from_millis(10);
 /// How long it waits for answers before it takes the job for one that goes on.
 pub(in super::super) const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How a program of Rust ends that has panicked.
+const PANIC: Ending = Ending::Exit(101);
 /// How long ranks may take to run into the same error as the first.
 pub(in super::super) const SETTLE: Duration = Duration::from_millis(100);
 
@@ -380,6 +383,9 @@ impl Job {
             }
             _ => return failure,
         };
+        if let Some(panic) = self.panic_behind(&failed) {
+            return panic;
+        }
         let left = self.ranks.iter().any(|rank| failed.contains(&rank.peer) && rank.goodbye);
         let mut seen = self.seen();
         let Some(first) = seen.iter().find(|one| failed.contains(&one.peer)) else {
@@ -402,6 +408,30 @@ impl Job {
             }
             (None, failure) => failure,
         }
+    }
+
+    /// The panic of a rank that has failed, or of another that has left the job before.
+    fn panic_behind(&self, failed: &[u32]) -> Option<Failure> {
+        let is_cause = |rank: &&Rank| match rank.ending {
+            Some(ending) => matches!(ending, PANIC | Ending::Signal(libc::SIGABRT)),
+            // It ends the job, or has left it.
+            None => rank.goodbye || failed.contains(&rank.peer),
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.ranks.iter().filter(is_cause).partition(|rank| failed.contains(&rank.peer));
+        own.into_iter().chain(others).find_map(|rank| {
+            let Peer(local) = self.here.local_rank(Peer(rank.peer))?;
+            let facts = self.segment.as_ref()?.facts(local).filter(|facts| facts.panicked)?;
+            let (place, text) = facts.error.split_once('\n')?;
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            Some(Failure::Panicked {
+                rank: rank.name,
+                pid: rank.pid,
+                ending: rank.ending.unwrap_or(PANIC),
+                text: lines.join(", "),
+                place: place.into(),
+            })
+        })
     }
 
     /// Mistakes of a job that has succeeded.
