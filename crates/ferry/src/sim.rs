@@ -1,6 +1,7 @@
 //! `ferry sim`: the NIC in a simulated world.
 
 mod canary;
+mod paper;
 mod scale;
 mod soak;
 
@@ -15,6 +16,8 @@ pub(crate) enum Sim {
     Soak(soak::Soak),
     /// Runs collectives on many ranks, and prints what each costs.
     Scale(scale::Scale),
+    /// Runs the NIC on the machines of the documents that it comes from, and compares its figures with theirs.
+    Paper(paper::PaperRun),
 }
 
 impl Sim {
@@ -22,6 +25,7 @@ impl Sim {
         match self {
             Sim::Soak(soak) => soak.run(),
             Sim::Scale(scale) => scale.run(),
+            Sim::Paper(paper) => paper.run(),
         }
     }
 }

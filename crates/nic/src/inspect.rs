@@ -1,6 +1,6 @@
 //! What a NIC waits for, for whoever asks why a rank does not go on.
 
-use crate::matcher::{Entry, Matcher, Queue};
+use crate::matcher::{Entry, Matcher, Queue, Work};
 use crate::nic::{Nic, Variant};
 use crate::op::{OpState, Owner};
 use crate::types::Peer;
@@ -72,6 +72,16 @@ impl<V: Variant> Nic<V> {
                 show(Pending { kind, peer: op.peer, word, mask, bytes: into.len });
             });
         }
+    }
+
+    /// Shows every entry of the queues of one kind, pair by pair, the oldest first.
+    pub fn show_entries(&self, queue: Queue, mut show: impl FnMut(Entry)) {
+        self.queues.iter().for_each(|pair| pair.matcher.dump(queue, &mut show));
+    }
+
+    /// What the matchers have done so far in the queues of one kind, for a model of their time.
+    pub fn work(&self, queue: Queue) -> Work {
+        self.queues.iter().map(|pair| pair.matcher.work(queue)).fold(Work::default(), Work::and)
     }
 
     /// The bytes that unexpected messages take, in the queue pair that is nearest to its limit, and the limit.

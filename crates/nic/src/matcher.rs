@@ -68,6 +68,44 @@ pub struct Entry {
     pub item: Item,
 }
 
+/// What a matcher has done so far in one queue: the events that a model of its time weighs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Work {
+    /// Entries that software has compared, one after the other.
+    pub searched: u64,
+    /// Lookups in an associative unit, counting held ones again when they are repeated.
+    pub looks: u64,
+    /// Lookups that found a cell.
+    pub successes: u64,
+    /// Lookups that failed in insert mode and were held.
+    pub held: u64,
+    /// Entries into insert mode.
+    pub insert_modes: u64,
+    /// Cells filled.
+    pub inserts: u64,
+    /// Times that all cells were emptied.
+    pub resets: u64,
+    /// Entries that are in the unit now, the oldest of the queue: software does not search them.
+    pub loaded: usize,
+}
+
+impl Work {
+    /// The work of both.
+    #[must_use]
+    pub fn and(self, other: Work) -> Work {
+        Work {
+            searched: self.searched + other.searched,
+            looks: self.looks + other.looks,
+            successes: self.successes + other.successes,
+            held: self.held + other.held,
+            insert_modes: self.insert_modes + other.insert_modes,
+            inserts: self.inserts + other.inserts,
+            resets: self.resets + other.resets,
+            loaded: self.loaded + other.loaded,
+        }
+    }
+}
+
 /// A pair of queues with MPI's order: the oldest entry that agrees wins, however specific a
 /// younger one may be (MPI 5.0, section 3.5).
 pub trait Matcher: Default {
@@ -107,6 +145,11 @@ pub trait Matcher: Default {
 
     /// Shows every entry of `queue`, oldest first.
     fn dump(&self, queue: Queue, show: impl FnMut(Entry));
+
+    /// What the matcher has done so far in `queue`. Nothing, if it does not count.
+    fn work(&self, _queue: Queue) -> Work {
+        Work::default()
+    }
 
     /// Bytes of memory that the matcher holds besides its own value.
     fn heap_bytes(&self) -> usize;

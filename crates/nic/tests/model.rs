@@ -24,6 +24,12 @@ fn alpu_agrees_with_the_list() {
     compare::<Alpu>(Masks::Any);
 }
 
+#[test]
+fn other_units_agree_with_the_list() {
+    compare::<Alpu<128, 8, 8>>(Masks::Any);
+    compare::<Alpu<128, 32, 1>>(Masks::Any);
+}
+
 /// The masks that a matcher takes.
 #[derive(Clone, Copy, PartialEq)]
 enum Masks {

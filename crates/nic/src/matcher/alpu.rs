@@ -2,31 +2,29 @@
 //!
 //! Each queue has a unit whose cells compare a match word all at once, and software that keeps the whole queue,
 //! commands the unit and searches what the unit could not hold. It matches like any other matcher, with any mask;
-//! its purpose is [`Alpu::counts`], from which a simulation computes how long the hardware would have taken.
+//! its purpose is [`Matcher::work`], from which a simulation computes how long the hardware would have taken.
 
 mod spill;
 mod unit;
 
-pub use unit::{BLOCK_CELLS, CELLS, Command, Counts, Response};
+pub use unit::{Command, Response};
 
-use super::{Age, Arrival, Cell, Entry, Item, Matcher, Post, Queue};
+use super::{Age, Arrival, Cell, Entry, Item, Matcher, Post, Queue, Work};
 use crate::word::{Mask, MatchWord};
 use spill::Spill;
 
-/// Two queues, each with an associative unit at its front.
+/// Two queues, each with an associative unit of `CELLS` cells, in blocks of `BLOCK`, at its front.
+///
+/// `LEAST` is the heuristic of the software: so many entries must have spilled, and so many cells be free, before it
+/// loads them. With 1 it has none: every entry is loaded at once, and the unit is asked even if it is empty.
 #[derive(Debug, Default)]
-pub struct Alpu {
-    posted: Spill,
-    unexpected: Spill,
+pub struct Alpu<const CELLS: usize = 256, const BLOCK: usize = 16, const LEAST: usize = 16> {
+    posted: Spill<CELLS, BLOCK, LEAST>,
+    unexpected: Spill<CELLS, BLOCK, LEAST>,
 }
 
-impl Alpu {
-    /// What the unit of `queue` and the software around it have done so far.
-    pub fn counts(&self, queue: Queue) -> Counts {
-        self.queue(queue).counts()
-    }
-
-    fn queue(&self, queue: Queue) -> &Spill {
+impl<const CELLS: usize, const BLOCK: usize, const LEAST: usize> Alpu<CELLS, BLOCK, LEAST> {
+    fn queue(&self, queue: Queue) -> &Spill<CELLS, BLOCK, LEAST> {
         match queue {
             Queue::Posted => &self.posted,
             Queue::Unexpected => &self.unexpected,
@@ -34,7 +32,9 @@ impl Alpu {
     }
 }
 
-impl Matcher for Alpu {
+impl<const CELLS: usize, const BLOCK: usize, const LEAST: usize> Matcher
+    for Alpu<CELLS, BLOCK, LEAST>
+{
     fn post(&mut self, word: MatchWord, mask: Mask, item: Item) -> Post {
         match self.take(word, mask) {
             Some(message) => Post::Matched(message),
@@ -88,6 +88,10 @@ impl Matcher for Alpu {
         self.queue(queue).entries().for_each(show);
     }
 
+    fn work(&self, queue: Queue) -> Work {
+        self.queue(queue).work()
+    }
+
     fn heap_bytes(&self) -> usize {
         self.posted.heap_bytes() + self.unexpected.heap_bytes()
     }
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_mask_may_have_any_bits() {
-        let mut alpu = Alpu::default();
+        let mut alpu = <Alpu>::default();
         let odd = Mask::from_bits(1);
         for tag in 0..40 {
             alpu.post(MatchWord::new(1, 2, tag), odd, tag);
@@ -109,12 +113,12 @@ mod tests {
             assert_eq!(arrival, Arrival::Matched(tag));
         }
         assert_eq!(alpu.arrive(MatchWord::new(9, 9, 98), Age::MAX, || None), Arrival::Matched(0));
-        assert_eq!(alpu.counts(Queue::Posted).successes, 4);
+        assert_eq!(alpu.work(Queue::Posted).successes, 4);
     }
 
     #[test]
     fn messages_are_found_by_the_mask_of_the_receive() {
-        let mut alpu = Alpu::default();
+        let mut alpu = <Alpu>::default();
         for tag in 0..40 {
             alpu.arrive(MatchWord::new(1, tag % 4, tag), Age::MAX, || Some(tag));
         }
@@ -126,6 +130,6 @@ mod tests {
 
     #[test]
     fn it_holds_no_memory_until_something_waits() {
-        assert_eq!(Alpu::default().heap_bytes(), 0);
+        assert_eq!(<Alpu>::default().heap_bytes(), 0);
     }
 }

@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use core::mem::size_of;
 
-use super::{Age, Arrival, Cell, Entry, Item, Matcher, Post, Queue};
+use super::{Age, Arrival, Cell, Entry, Item, Matcher, Post, Queue, Work};
 use crate::word::{Mask, MatchWord};
 
 /// Two lists in order of age, searched from the front. Takes any mask.
@@ -16,6 +16,8 @@ pub struct List {
     unexpected: VecDeque<Waiting>,
     next_age: Age,
     next_cell: u32,
+    /// Entries compared, in the posted queue and in the unexpected one.
+    searched: [u64; 2],
 }
 
 /// An entry of either queue; `age` is used for receives only.
@@ -33,13 +35,16 @@ impl List {
         Cell(self.next_cell)
     }
 
-    fn find_message(&self, wanted: MatchWord, mask: Mask) -> Option<usize> {
-        self.unexpected.iter().position(|message| message.entry.word.agrees(wanted, mask))
+    fn find_message(&mut self, wanted: MatchWord, mask: Mask) -> Option<usize> {
+        let agrees = |message: &Waiting| message.entry.word.agrees(wanted, mask);
+        search(&self.unexpected, &mut self.searched[Queue::Unexpected as usize], agrees)
     }
 
-    fn find_receive(&self, word: MatchWord, before: Age) -> Option<usize> {
-        let agrees = |receive: &Waiting| word.agrees(receive.entry.word, receive.entry.mask);
-        self.posted.iter().position(|receive| receive.age < before && agrees(receive))
+    fn find_receive(&mut self, word: MatchWord, before: Age) -> Option<usize> {
+        let agrees = |receive: &Waiting| {
+            receive.age < before && word.agrees(receive.entry.word, receive.entry.mask)
+        };
+        search(&self.posted, &mut self.searched[Queue::Posted as usize], agrees)
     }
 }
 
@@ -106,9 +111,24 @@ impl Matcher for List {
         entries.iter().for_each(|waiting| show(waiting.entry));
     }
 
+    fn work(&self, queue: Queue) -> Work {
+        Work { searched: self.searched[queue as usize], ..Work::default() }
+    }
+
     fn heap_bytes(&self) -> usize {
         (self.posted.capacity() + self.unexpected.capacity()) * size_of::<Waiting>()
     }
+}
+
+/// The position of the oldest entry that agrees. Counts the entries compared.
+fn search(
+    queue: &VecDeque<Waiting>,
+    searched: &mut u64,
+    agrees: impl Fn(&Waiting) -> bool,
+) -> Option<usize> {
+    let found = queue.iter().position(agrees);
+    *searched += found.map_or(queue.len(), |at| at + 1) as u64;
+    found
 }
 
 fn remove_at(queue: &mut VecDeque<Waiting>, at: usize) -> Item {
@@ -142,5 +162,17 @@ mod tests {
         list.post(word, Mask::EXACT, 10);
         assert_eq!(list.arrive(word, 0, || None), Arrival::Refused);
         assert_eq!(list.arrive(word, 1, || None), Arrival::Matched(10));
+    }
+
+    #[test]
+    fn it_counts_the_entries_that_it_compares() {
+        let mut list = List::default();
+        for tag in 0..10 {
+            list.post(MatchWord::new(1, 2, tag), Mask::EXACT, tag);
+        }
+        list.arrive(MatchWord::new(1, 2, 6), Age::MAX, || None);
+        list.arrive(MatchWord::new(1, 2, 99), Age::MAX, || None);
+        assert_eq!(list.work(Queue::Posted).searched, 7 + 9);
+        assert_eq!(list.work(Queue::Unexpected).searched, 0);
     }
 }

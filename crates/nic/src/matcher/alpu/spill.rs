@@ -8,14 +8,14 @@
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-use super::super::{Age, Entry, Item};
-use super::unit::{BLOCK_CELLS, CELLS, Command, Counts, Response, Unit};
+use super::super::{Age, Entry, Item, Work};
+use super::unit::{Command, Response, Unit};
 use crate::word::{Mask, MatchWord};
 
-/// A list in order of age, and the unit that holds its front.
+/// A list in order of age, and the unit that holds its front. Entries are loaded when `LEAST` of them have spilled.
 #[derive(Debug)]
-pub(super) struct Spill {
-    unit: Unit,
+pub(super) struct Spill<const CELLS: usize, const BLOCK: usize, const LEAST: usize> {
+    unit: Unit<CELLS, BLOCK>,
     nodes: Vec<Node>,
     len: usize,
     oldest: u32,
@@ -36,7 +36,7 @@ struct Node {
     prev: u32,
 }
 
-impl Spill {
+impl<const CELLS: usize, const BLOCK: usize, const LEAST: usize> Spill<CELLS, BLOCK, LEAST> {
     pub(super) fn append(&mut self, entry: Entry) -> u32 {
         let node = Node { entry, age: self.next_age, next: NONE, prev: self.youngest };
         self.next_age += 1;
@@ -98,8 +98,8 @@ impl Spill {
         self.next_age
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        self.unit.counts
+    pub(super) fn work(&self) -> Work {
+        Work { loaded: self.len - self.spilled_len, ..self.unit.work }
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
@@ -111,8 +111,8 @@ impl Spill {
     }
 
     fn ask_unit(&mut self, word: MatchWord, mask: Mask) -> Option<u32> {
-        // An empty unit is not worth a lookup.
-        if self.spilled_len == self.len {
+        // An empty unit is not worth a lookup, unless software has no such rules.
+        if self.spilled_len == self.len && LEAST > 1 {
             return None;
         }
         match self.unit.look(word, mask) {
@@ -129,7 +129,7 @@ impl Spill {
             let Entry { word: stored, mask: wanted, .. } = self.nodes[at as usize].entry;
             (word.bits() ^ stored.bits()) & wanted.bits() & mask.bits() == 0
         });
-        self.unit.counts.searched += searched;
+        self.unit.work.searched += searched;
         found
     }
 
@@ -185,10 +185,10 @@ impl Spill {
         self.load_if_worthwhile();
     }
 
-    /// Insert mode costs two commands however many entries it brings, so entries are loaded by the block.
+    /// Insert mode costs two commands however many entries it brings.
     fn load_if_worthwhile(&mut self) {
         let free = CELLS - (self.len - self.spilled_len);
-        if self.spilled_len >= BLOCK_CELLS && free >= BLOCK_CELLS {
+        if self.spilled_len >= LEAST && free >= LEAST {
             self.load();
         }
     }
@@ -209,8 +209,10 @@ impl Spill {
     }
 }
 
-impl Default for Spill {
-    fn default() -> Spill {
+impl<const CELLS: usize, const BLOCK: usize, const LEAST: usize> Default
+    for Spill<CELLS, BLOCK, LEAST>
+{
+    fn default() -> Self {
         Spill {
             unit: Unit::default(),
             nodes: Vec::new(),
@@ -233,7 +235,8 @@ mod tests {
 
     const FULL: u32 = 256;
     const BLOCK: u32 = 16;
-    const _: () = assert!(FULL as usize == CELLS && BLOCK as usize == BLOCK_CELLS);
+
+    type Spill = super::Spill<{ FULL as usize }, { BLOCK as usize }, { BLOCK as usize }>;
 
     fn entry(item: Item) -> Entry {
         Entry { word: MatchWord::new(1, 2, item), mask: Mask::EXACT, item }
@@ -256,23 +259,23 @@ mod tests {
         for item in 0..BLOCK - 1 {
             assert_eq!(take(&mut queue, item, Age::MAX), Some(item));
         }
-        assert_eq!((queue.spilled_len, queue.counts().searched), (100, 0));
+        assert_eq!((queue.spilled_len, queue.work().searched), (100, 0));
         assert_eq!(take(&mut queue, BLOCK, Age::MAX), Some(BLOCK));
-        assert_eq!(queue.spilled_len, 100 - BLOCK_CELLS);
+        assert_eq!(queue.spilled_len, 100 - BLOCK as usize);
     }
 
     #[test]
     fn software_searches_the_spilled_part_only() {
         let mut queue = queue_of(FULL + 100);
         assert_eq!(take(&mut queue, FULL + 9, Age::MAX), Some(FULL + 9));
-        assert_eq!(queue.counts().searched, 10);
+        assert_eq!(queue.work().searched, 10);
     }
 
     #[test]
     fn an_entry_that_is_too_young_stays_in_its_place() {
         let mut queue = queue_of(40);
         assert_eq!(take(&mut queue, 5, 5), None);
-        assert_eq!(queue.counts().resets, 1);
+        assert_eq!(queue.work().resets, 1);
         assert!(queue.entries().map(|entry| entry.item).eq(0..40));
         assert_eq!(take(&mut queue, 5, 6), Some(5));
     }
@@ -283,6 +286,6 @@ mod tests {
         assert_eq!((queue.remove(39), queue.remove(7)), (39, 7));
         assert_eq!(take(&mut queue, 7, Age::MAX), None);
         assert_eq!(take(&mut queue, 39, Age::MAX), None);
-        assert_eq!((queue.len(), queue.counts().resets), (38, 1));
+        assert_eq!((queue.len(), queue.work().resets), (38, 1));
     }
 }

@@ -7,12 +7,8 @@
 use alloc::vec::Vec;
 use core::mem::size_of;
 
+use super::super::Work;
 use crate::word::{Mask, MatchWord};
-
-/// Cells of one unit.
-pub const CELLS: usize = 256;
-/// Cells of a block, the part of a unit that finds its own first match.
-pub const BLOCK_CELLS: usize = 16;
 
 /// Commands from software to the unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,37 +47,18 @@ pub enum Response {
     MatchFailure,
 }
 
-/// What a unit has done: the events that a timing model weighs.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counts {
-    /// Lookups, counting held ones again when they are repeated.
-    pub looks: u64,
-    /// Lookups that found a cell.
-    pub successes: u64,
-    /// Lookups that failed in insert mode and were held.
-    pub held: u64,
-    /// Entries into insert mode.
-    pub insert_modes: u64,
-    /// Cells filled.
-    pub inserts: u64,
-    /// Times that all cells were emptied.
-    pub resets: u64,
-    /// Entries that software compared itself, because they were not in the unit or the unit could not answer the
-    /// question.
-    pub searched: u64,
-}
-
-/// One unit. It allocates block by block, as its cells fill.
+/// One unit of `CELLS` cells in blocks of `BLOCK`, the parts that find their own first match. It allocates block by
+/// block, as its cells fill.
 #[derive(Debug, Default)]
-pub(super) struct Unit {
-    blocks: Vec<Block>,
+pub(super) struct Unit<const CELLS: usize, const BLOCK: usize> {
+    blocks: Vec<Block<BLOCK>>,
     filled: usize,
     inserting: bool,
     held: Option<(MatchWord, Mask)>,
-    pub(super) counts: Counts,
+    pub(super) work: Work,
 }
 
-impl Unit {
+impl<const CELLS: usize, const BLOCK: usize> Unit<CELLS, BLOCK> {
     /// Executes a command, and returns the response if there is one. A command in the wrong mode is a bug of
     /// software; hardware would drop it silently.
     pub(super) fn command(&mut self, command: Command) -> Option<Response> {
@@ -90,7 +67,7 @@ impl Unit {
         match command {
             Command::StartInsert => {
                 self.inserting = true;
-                self.counts.insert_modes += 1;
+                self.work.insert_modes += 1;
                 Some(Response::StartAcknowledge { free: CELLS - self.filled })
             }
             Command::Insert { word, mask, tag } => {
@@ -103,7 +80,7 @@ impl Unit {
                 self.look(word, mask)
             }
             Command::Reset => {
-                self.counts.resets += 1;
+                self.work.resets += 1;
                 self.filled = 0;
                 self.blocks.iter_mut().for_each(|block| block.valid = 0);
                 None
@@ -118,19 +95,19 @@ impl Unit {
     /// way round.
     pub(super) fn look(&mut self, word: MatchWord, mask: Mask) -> Option<Response> {
         assert!(self.held.is_none(), "a look while another is held");
-        self.counts.looks += 1;
+        self.work.looks += 1;
         let found = self.blocks.iter().enumerate().find_map(|(block, cells)| {
             let agree = cells.agree(word, mask);
             (agree != 0).then(|| (block, agree.trailing_zeros() as usize))
         });
         if let Some((block, cell)) = found {
-            self.counts.successes += 1;
+            self.work.successes += 1;
             let tag = self.blocks[block].tags[cell];
             self.delete(block, cell);
             return Some(Response::MatchSuccess { tag });
         }
         if self.inserting {
-            self.counts.held += 1;
+            self.work.held += 1;
             self.held = Some((word, mask));
             return None;
         }
@@ -138,18 +115,18 @@ impl Unit {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<Block>()
+        self.blocks.capacity() * size_of::<Block<BLOCK>>()
     }
 
     fn insert(&mut self, word: MatchWord, mask: Mask, tag: u32) {
         assert!(self.filled < CELLS, "an insert into a full unit");
-        let (block, cell) = (self.filled / BLOCK_CELLS, self.filled % BLOCK_CELLS);
+        let (block, cell) = (self.filled / BLOCK, self.filled % BLOCK);
         if block == self.blocks.len() {
             self.blocks.push(Block::default());
         }
         self.blocks[block].fill(cell, (word.bits(), mask.bits(), tag));
         self.filled += 1;
-        self.counts.inserts += 1;
+        self.work.inserts += 1;
     }
 
     /// Deletes a cell: every cell behind it moves up by one, across blocks.
@@ -164,25 +141,32 @@ impl Unit {
 }
 
 /// Cells side by side, so that one instruction compares several.
-#[derive(Debug, Default)]
-struct Block {
-    words: [u64; BLOCK_CELLS],
-    masks: [u64; BLOCK_CELLS],
-    tags: [u32; BLOCK_CELLS],
+#[derive(Debug)]
+struct Block<const CELLS: usize> {
+    words: [u64; CELLS],
+    masks: [u64; CELLS],
+    tags: [u32; CELLS],
     /// One bit for each cell, the first cell lowest.
-    valid: u16,
+    valid: u32,
+}
+
+impl<const CELLS: usize> Default for Block<CELLS> {
+    fn default() -> Block<CELLS> {
+        const { assert!(CELLS <= u32::BITS as usize) }
+        Block { words: [0; CELLS], masks: [0; CELLS], tags: [0; CELLS], valid: 0 }
+    }
 }
 
 /// Word, mask and tag of a cell that moves to another.
 type Moving = (u64, u64, u32);
 
-impl Block {
+impl<const CELLS: usize> Block<CELLS> {
     /// One bit for each valid cell that agrees.
-    fn agree(&self, word: MatchWord, mask: Mask) -> u16 {
+    fn agree(&self, word: MatchWord, mask: Mask) -> u32 {
         let mut agree = 0;
-        for cell in 0..BLOCK_CELLS {
+        for cell in 0..CELLS {
             let differ = (self.words[cell] ^ word.bits()) & self.masks[cell] & mask.bits();
-            agree |= u16::from(differ == 0) << cell;
+            agree |= u32::from(differ == 0) << cell;
         }
         agree & self.valid
     }
@@ -205,13 +189,11 @@ impl Block {
         // Valid cells have no holes: one cell fewer is one bit fewer at the top.
         self.valid >>= u32::from(was_valid);
         if let Some(moving) = follower {
-            self.fill(BLOCK_CELLS - 1, moving);
+            self.fill(CELLS - 1, moving);
         }
         was_valid.then_some(out)
     }
 }
-
-const _: () = assert!(BLOCK_CELLS == u16::BITS as usize && CELLS.is_multiple_of(BLOCK_CELLS));
 
 #[cfg(test)]
 mod tests {
@@ -219,7 +201,8 @@ mod tests {
 
     const FULL: u32 = 256;
     const BLOCK: u32 = 16;
-    const _: () = assert!(FULL as usize == CELLS && BLOCK as usize == BLOCK_CELLS);
+
+    type Unit = super::Unit<{ FULL as usize }, { BLOCK as usize }>;
 
     fn word(tag: u32) -> MatchWord {
         MatchWord::new(1, 2, tag)
@@ -247,13 +230,13 @@ mod tests {
         let mut unit = Unit::default();
         assert_eq!(unit.look(word(5), Mask::EXACT), Some(Response::MatchFailure));
         let start = unit.command(Command::StartInsert);
-        assert_eq!(start, Some(Response::StartAcknowledge { free: CELLS }));
+        assert_eq!(start, Some(Response::StartAcknowledge { free: FULL as usize }));
         insert(&mut unit, Mask::EXACT, 4);
         assert_eq!(unit.look(word(4), Mask::EXACT), success(4));
         assert_eq!(unit.look(word(5), Mask::EXACT), None);
         insert(&mut unit, Mask::EXACT, 5);
         assert_eq!(unit.command(Command::StopInsert), success(5));
-        assert_eq!((unit.counts.held, unit.counts.looks), (1, 4));
+        assert_eq!((unit.work.held, unit.work.looks), (1, 4));
     }
 
     #[test]
@@ -295,7 +278,7 @@ mod tests {
         unit.command(Command::Reset);
         assert_eq!(unit.look(word(3), Mask::EXACT), Some(Response::MatchFailure));
         let start = unit.command(Command::StartInsert);
-        assert_eq!(start, Some(Response::StartAcknowledge { free: CELLS }));
+        assert_eq!(start, Some(Response::StartAcknowledge { free: FULL as usize }));
     }
 
     #[test]
