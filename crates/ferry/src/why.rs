@@ -162,9 +162,7 @@ pub(crate) fn waiting_for(seen: &[Seen]) -> Duration {
 
 /// The mistake of a job that has succeeded, if there is one.
 pub(crate) fn mistake(seen: &[Seen]) -> Option<Verdict> {
-    disagreement(seen)
-        .or_else(|| found(seen).into_iter().next())
-        .or_else(|| unfinished(seen))
+    disagreement(seen).or_else(|| found(seen).into_iter().next()).or_else(|| unfinished(seen))
 }
 
 /// What a process does that is not in the library.

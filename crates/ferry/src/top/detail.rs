@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::rates::Row;
 use super::table::{View, numbers, ranks, span};
-use crate::why::{AllRanks, number, ordinal};
+use ferrywire_runtime::words::number;
+
+use crate::why::{AllRanks, ordinal};
 
 /// A rank in words.
 #[derive(Clone, Default, Serialize)]

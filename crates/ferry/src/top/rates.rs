@@ -272,7 +272,11 @@ mod tests {
         let send = CallKind::Send { to: Peer(1), word: MatchWord::new(0, 0, 0), bytes };
         let call = |number| CallFact { number, name: Default::default(), kind: send };
         let kept = made.min(u32::try_from(CALLS).expect("few"));
-        Facts { calls_made: made, calls: (made - kept..made).map(call).collect(), ..Facts::default() }
+        Facts {
+            calls_made: made,
+            calls: (made - kept..made).map(call).collect(),
+            ..Facts::default()
+        }
     }
 
     #[test]

@@ -385,7 +385,9 @@ fn facts(page: &Page) -> Facts {
         unlisted: load(&page.unlisted),
         unexpected_bytes: page.unexpected_bytes.load(Ordering::Relaxed),
         unexpected_bytes_max: page.unexpected_bytes_max.load(Ordering::Relaxed),
-        counts: NicCounts::from_words(page.counts.each_ref().map(|word| word.load(Ordering::Relaxed))),
+        counts: NicCounts::from_words(
+            page.counts.each_ref().map(|word| word.load(Ordering::Relaxed)),
+        ),
     };
     let runs_used = (load(&page.runs_used) as usize).min(RUNS);
     let listed_mistakes = (load(&page.mistakes_found) as usize).min(MISTAKES);

@@ -330,7 +330,8 @@ impl Hosts {
                 return self.collect(again, (true, true), (NOTICE, NOTICE), now);
             }
             Some(host) => {
-                let reason = uncoded(&failure.why).split_once(UNREACHABLE).map(|(_, reason)| reason);
+                let reason =
+                    uncoded(&failure.why).split_once(UNREACHABLE).map(|(_, reason)| reason);
                 let host = (self.remotes[host].name(), self.remotes[host].ranks());
                 Some(why::unreachable(&seen, host, reason))
             }
