@@ -28,7 +28,7 @@ use ferrywire_host::facts::{COUNTS_ONLY, Stage};
 
 use crate::run::own_name;
 use crate::why::{Seen, outside};
-pub(crate) use document::document;
+pub(crate) use document::{document, write_file};
 pub(crate) use proof::{Proof, Proved, RankAnswer};
 pub(crate) use report::{FactsReport, RankRecord};
 use socket::Asking;

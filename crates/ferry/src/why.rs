@@ -13,12 +13,14 @@
 //! | `found.rs` | mistakes that ranks have found themselves |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
+//! | `stacks.rs` | the stacks of ranks, by gdb |
 
 mod command;
 mod deadlock;
 mod disagreement;
 mod found;
 mod slow;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod waits;

@@ -54,6 +54,8 @@ pub struct Facts {
     pub answer: FactsAnswer,
     /// The rank without which a call has failed, and how many calls the rank had made then.
     pub missing: Option<(Peer, u32)>,
+    /// The rank that a call could not reach.
+    pub unreachable: Option<Peer>,
     /// The text of the last error that the rank has reported, or nothing.
     pub error: String,
     /// Whether that error is a panic.
@@ -413,6 +415,7 @@ fn facts(page: &Page) -> Facts {
         missing: load(&page.missing)
             .checked_sub(1)
             .map(|peer| (Peer(peer), load(&page.missing_at) / CALL_BYTES)),
+        unreachable: load(&page.unreachable).checked_sub(1).map(Peer),
         error: text(&page.error.0),
         panicked: load(&page.panicked) != 0,
         mistakes: page.mistakes[..listed_mistakes].iter().map(|slot| text(&slot.0)).collect(),

@@ -250,7 +250,9 @@ impl Hosts {
                 seen.iter_mut().for_each(|one| one.polls = polling.contains(&one.peer));
                 let since = why::waiting_for(&seen);
                 let since = self.hang.settings.timeout.map_or(since, |limit| since.max(limit));
-                self.say_verdict(&why::slow(&seen, since), &why::groups(&seen));
+                let verdict = why::slow(&seen, since);
+                let lines = self.hang.settings.lines(&verdict, &seen);
+                self.say_verdict(&verdict, &lines);
             }
             Purpose::Client => {
                 let mut report = FactsReport::now(collection.order.question);
@@ -286,7 +288,8 @@ impl Hosts {
     /// All ranks wait for ever: says why.
     fn on_verdict(&mut self, collection: &Collection) {
         let seen = seen_in(collection.reports.values());
-        let (verdict, lines) = (why::deadlock(&seen), why::groups(&seen));
+        let verdict = why::deadlock(&seen);
+        let lines = self.hang.settings.lines(&verdict, &seen);
         if self.hang.settings.report_only {
             return self.say_verdict(&verdict, &lines);
         }
@@ -330,17 +333,19 @@ impl Hosts {
                 return self.collect(again, (true, true), (NOTICE, NOTICE), now);
             }
             Some(host) => {
-                let reason =
-                    uncoded(&failure.why).split_once(UNREACHABLE).map(|(_, reason)| reason);
+                let errors = seen.iter().filter(|one| one.facts.unreachable.is_some());
+                let errors = errors.map(|one| one.facts.error.as_str());
+                let mut errors = std::iter::once(failure.why.as_str()).chain(errors);
+                let reason = errors.find_map(|text| Some(uncoded(text).split_once(UNREACHABLE)?.1));
                 let host = (self.remotes[host].name(), self.remotes[host].ranks());
                 Some(why::unreachable(&seen, host, reason))
             }
             None => why::explanation(&seen, misses, left),
         };
-        let lines = why::groups(&seen);
+        let lines = verdict.as_ref().map(|verdict| self.hang.settings.lines(verdict, &seen));
         let failure = self.failure.as_mut().expect("it is there");
         match verdict {
-            Some(verdict) => failure.explain(verdict.0, lines),
+            Some(verdict) => failure.explain(verdict.0, lines.unwrap_or_default()),
             None if failure.ended && !error.is_empty() => failure.add_error(&error),
             None => {}
         }
@@ -355,7 +360,7 @@ impl Hosts {
             known.is_none_or(|one| one.ending.is_none() && !one.leaves)
         };
         let missed = seen.iter().filter_map(|one| {
-            let (peer, _) = one.facts.missing.filter(|(peer, _)| runs(peer.0))?;
+            let peer = one.facts.unreachable.filter(|peer| runs(peer.0))?;
             let (by, of) = (host_of(one.peer)?, host_of(peer.0)?);
             (by != of).then_some((by, of, peer.0))
         });
