@@ -360,10 +360,7 @@ impl Core {
             || !self.port.reductions.is_empty();
         let flags = [
             (in_flight, facts::IN_FLIGHT),
-            (
-                waits && (!facts.asks_for_proof() || threads::others_may_act()),
-                facts::OTHER_THREADS,
-            ),
+            (waits && (!facts.asks_for_proof() || threads::others_may_act()), facts::OTHER_THREADS),
             (waits, facts::WAITER),
         ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();

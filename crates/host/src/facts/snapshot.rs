@@ -361,7 +361,9 @@ fn facts(page: &Page) -> Facts {
         unlisted: load(&page.unlisted),
         unexpected_bytes: page.unexpected_bytes.load(Ordering::Relaxed),
         unexpected_bytes_max: page.unexpected_bytes_max.load(Ordering::Relaxed),
-        counts: NicCounts::from_words(page.counts.each_ref().map(|word| word.load(Ordering::Relaxed))),
+        counts: NicCounts::from_words(
+            page.counts.each_ref().map(|word| word.load(Ordering::Relaxed)),
+        ),
     };
     let plain = (load(&page.plain_at) == next && load(&page.plain_name) != 0)
         .then(|| name(load(&page.plain_name)));

@@ -20,7 +20,7 @@ use super::super::report::{Failure, Told};
 use super::super::sys::Ending;
 use super::super::wire::{self, FactsOrder, FrameKind, News};
 use super::{Job, Phase};
-use crate::job_facts::{FactsReport, Proof, Proved, RankAnswer, RankRecord};
+use crate::job_facts::{FactsReport, ProcessTimes, Proof, Proved, RankAnswer, RankRecord};
 use crate::why::{self, Seen, Verdict};
 
 /// What has been seen of the ranks so far.
@@ -343,6 +343,7 @@ impl Job {
                 peer: rank.peer,
                 name: rank.name.to_string(),
                 process,
+                times: ProcessTimes::of(process),
                 leaves: rank.goodbye || rank.waits_for_all,
                 ending,
                 outside: rank.ending.is_none().then(|| why::outside(process)).flatten(),
