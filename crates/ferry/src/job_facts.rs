@@ -7,11 +7,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `report.rs` | facts of ranks as they go from host to host |
+//! | `process.rs` | what the system says of the process of a rank |
 //! | `proof.rs` | decides from the answers of all ranks whether the job is stuck for ever |
 //! | `socket.rs` | where the launcher of several hosts answers |
 //! | `document.rs` | all facts as JSON |
 
 mod document;
+mod process;
 mod proof;
 mod report;
 mod socket;
@@ -29,6 +31,7 @@ use ferrywire_host::facts::{COUNTS_ONLY, Stage};
 use crate::run::own_name;
 use crate::why::{Seen, outside};
 pub(crate) use document::{document, write_file};
+pub(crate) use process::ProcessTimes;
 pub(crate) use proof::{Proof, Proved, RankAnswer};
 pub(crate) use report::{FactsReport, RankRecord};
 use socket::Asking;
@@ -217,8 +220,8 @@ fn seen_here(segment: &Segment, question: u32) -> Result<Snapshot, JobNotFound> 
         let facts = segment.facts(rank)?;
         let outside = (facts.waiting == 0).then(|| outside(process)).flatten();
         let (peer, host) = (facts.me, host.clone());
-        let name = peer.to_string();
-        Some(Seen { peer, name, host, process, facts, outside, ..Seen::default() })
+        let (name, times) = (peer.to_string(), ProcessTimes::of(process));
+        Some(Seen { peer, name, host, process, times, facts, outside, ..Seen::default() })
     };
     let here = segment.ranks_so_far();
     let ranks: Vec<Seen> = (0..here).filter_map(&mut seen).collect();

@@ -5,7 +5,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `sample.rs` | looks at the ranks and their processes |
+//! | `sample.rs` | looks at the ranks |
 //! | `rates.rs` | rates and states, from two looks |
 //! | `table.rs` | columns, groups of ranks that are alike, numbers in words |
 //! | `detail.rs` | one rank: its last calls, its objects, and what is not over |
@@ -16,6 +16,8 @@ mod detail;
 mod live;
 mod rates;
 mod sample;
+#[cfg(test)]
+mod stories;
 mod table;
 
 use std::fmt;
@@ -28,11 +30,11 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use crate::job_facts::JobNotFound;
+use crate::job_facts::{JobFacts, JobNotFound};
 use crate::out;
 use detail::Detail;
 use rates::{Row, Totals, rows};
-use sample::Source;
+use sample::Sample;
 use table::{View, columns, grouped, line_of, titles};
 
 /// Shows what the ranks of a running job do, how fast, and who waits for whom.
@@ -123,13 +125,13 @@ impl Top {
     }
 
     fn shown(&self) -> Result<(), NotShown> {
-        let mut source = Source::of(self.process)?;
-        let before = source.look()?;
+        let mut job = JobFacts::find(self.process)?;
+        let before = Sample::take(&mut job)?;
         let is_terminal = stdout().is_terminal();
         #[cfg(feature = "live")]
         if is_terminal && !(self.once || self.json || self.rank.is_some()) {
             let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            let ended = live::show(&mut source, before, self.interval, colours);
+            let ended = live::show(&mut job, before, self.interval, colours);
             return match ended.map_err(NotShown::Terminal)? {
                 None => Ok(()),
                 Some(JobNotFound::Over) => {
@@ -140,7 +142,7 @@ impl Top {
             };
         }
         std::thread::sleep(self.interval);
-        let sample = source.look()?;
+        let sample = Sample::take(&mut job)?;
         let view = View { rows: rows(&before, &sample), sample };
         let all = || table::ranks(&view.rows.iter().map(|row| row.ranks[0]).collect::<Vec<_>>());
         let detail = match self.rank {
@@ -150,10 +152,11 @@ impl Top {
             }
         };
         if self.json {
+            let (program, running) = view.sample.program();
             out::json(&TopReport {
-                job: source.job(),
-                program: &view.sample.program,
-                running_s: view.sample.running.as_secs_f64(),
+                job: job.job(),
+                program,
+                running_s: running.as_secs_f64(),
                 totals: Totals::of(&view.rows),
                 detail,
                 ranks: &view.rows,

@@ -35,6 +35,8 @@ use ferrywire_host::monotonic_ns;
 use ferrywire_host::nic::Peer;
 use serde::{Deserialize, Serialize};
 
+use crate::job_facts::ProcessTimes;
+
 pub(crate) use command::Why;
 pub(crate) use deadlock::deadlock;
 use deadlock::unfinished;
@@ -53,6 +55,8 @@ pub(crate) struct Seen {
     /// The name of its host, and its process id there.
     pub(crate) host: String,
     pub(crate) process: u32,
+    /// What the system there says of the process, if it has not ended.
+    pub(crate) times: Option<ProcessTimes>,
     /// It has left, or waits in `MPI_Finalize` for all others.
     pub(crate) leaves: bool,
     /// What it tells about itself.

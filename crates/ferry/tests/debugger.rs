@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::tmux::{Tmux, is_there};
 use common::{Ended, FERRY, Folder, MEMBER, TIMEOUT, finish, me, worker};
 
 /// A rank that communicates: this test program, started once more.
@@ -108,83 +109,6 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(Instant::now() < until, "never: {what}");
         thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Whether a program is installed, and says "not tested" if not.
-fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("-V").output().is_ok();
-    if !there {
-        println!("not tested: there is no {program}");
-    }
-    there
-}
-
-/// A server of tmux with one window, which runs `line`. It ends with the test.
-struct Tmux {
-    folder: Folder,
-}
-
-impl Tmux {
-    fn start(name: &str, line: &str) -> Tmux {
-        let tmux = Tmux { folder: Folder::new(name) };
-        // When the job has ended, the window stays until the test has looked.
-        let line = format!("exec 2>&1; {line}; echo code $?; read x; echo read $x; sleep 1000");
-        let started = tmux.command(&[
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-s",
-            "job",
-            "-x",
-            "100",
-            "-y",
-            "50",
-            &line,
-        ]);
-        assert!(started.status.success(), "{}", started.err);
-        tmux
-    }
-
-    fn command(&self, arguments: &[&str]) -> Ended {
-        let mut command = Command::new("tmux");
-        command.arg("-S").arg(self.folder.join("socket")).args(arguments);
-        command.env_remove("TMUX").env_remove("DISPLAY").env("TERM", "xterm");
-        finish(command, &self.folder)
-    }
-
-    fn keys(&self, window: &str, line: &str) {
-        let sent = self.command(&["send-keys", "-t", &format!("job:{window}"), line, "Enter"]);
-        assert!(sent.status.success(), "{}", sent.err);
-    }
-
-    fn windows(&self) -> Vec<String> {
-        let ended = self.command(&["list-windows", "-t", "job", "-F", "#{window_name}"]);
-        ended.out.lines().skip(1).map(str::to_owned).collect()
-    }
-
-    fn shown(&self, window: &str) -> String {
-        self.command(&["capture-pane", "-p", "-J", "-t", &format!("job:{window}")]).out
-    }
-
-    /// Waits until a window shows a text.
-    fn shows(&self, window: &str, text: &str) {
-        let until = Instant::now() + TIMEOUT;
-        loop {
-            let shown = self.shown(window);
-            if shown.contains(text) {
-                return;
-            }
-            assert!(Instant::now() < until, "never in window {window}: {text}\n{shown}");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        let _ = self.command(&["kill-server"]);
     }
 }
 

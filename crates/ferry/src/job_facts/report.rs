@@ -5,6 +5,7 @@ use ferrywire_host::facts::{FACTS_BYTES, Facts};
 use ferrywire_host::monotonic_ns;
 use serde::{Deserialize, Serialize};
 
+use super::ProcessTimes;
 use crate::why::{Outside, Seen};
 
 /// What a host, or the launcher, tells about ranks.
@@ -27,6 +28,8 @@ pub(crate) struct RankRecord {
     pub(crate) host: String,
     /// Its process id there.
     pub(crate) process: u32,
+    /// What the system there says of the process, if it has not ended.
+    pub(crate) times: Option<ProcessTimes>,
     /// It has left, or waits in `MPI_Finalize` for all others.
     pub(crate) leaves: bool,
     /// How it has ended, in words, if it has ended with an error.
@@ -54,6 +57,7 @@ impl RankRecord {
             name: self.name.clone(),
             host: self.host.clone(),
             process: self.process,
+            times: self.times.clone(),
             leaves: self.leaves,
             failed: facts.missing.is_some(),
             ending: self.ending.clone(),

@@ -12,16 +12,16 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Clear, Paragraph};
 
-use crate::job_facts::JobNotFound;
+use crate::job_facts::{JobFacts, JobNotFound};
 
 use super::detail::{Detail, sentence};
 use super::rates::{Activity, Row, rows};
-use super::sample::{Sample, Source};
+use super::sample::Sample;
 use super::table::{Order, View, columns, grouped, line_of, ranks, titles};
 
 /// Shows a job until the user leaves, or the job can no longer be seen, most probably since it has ended.
 pub(super) fn show(
-    source: &mut Source,
+    job: &mut JobFacts,
     first: Sample,
     interval: Duration,
     colours: bool,
@@ -46,7 +46,7 @@ pub(super) fn show(
                 continue;
             }
             next = Instant::now() + interval;
-            let sample = match source.look() {
+            let sample = match Sample::take(job) {
                 Ok(sample) if sample.is_alive() => sample,
                 Ok(_) => return Ok(Some(JobNotFound::Over)),
                 Err(error) => return Ok(Some(error)),
@@ -295,4 +295,174 @@ enum Emphasis {
     Of(Activity),
     Plain,
     Quiet,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::stories;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    struct Shown {
+        screen: Screen,
+        terminal: Terminal<TestBackend>,
+    }
+
+    impl Shown {
+        fn new(view: View, columns: u16, lines: u16) -> Shown {
+            let mut screen = Screen::new(true);
+            screen.renew(view);
+            let terminal = Terminal::new(TestBackend::new(columns, lines)).expect("memory");
+            Shown { screen, terminal }
+        }
+
+        /// The lines of the terminal, without the blanks at their ends.
+        fn lines(&mut self) -> Vec<String> {
+            self.terminal.draw(|frame| self.screen.draw(frame)).expect("memory");
+            let buffer = self.terminal.backend().buffer();
+            let width = usize::from(buffer.area.width);
+            let cells: Vec<&str> = buffer.content.iter().map(|cell| cell.symbol()).collect();
+            cells.chunks(width).map(|line| line.concat().trim_end().to_owned()).collect()
+        }
+
+        fn press(&mut self, code: KeyCode) -> Wish {
+            self.screen.press(KeyEvent::new(code, KeyModifiers::NONE))
+        }
+    }
+
+    #[test]
+    fn a_terminal_of_80_columns() {
+        let mut shown = Shown::new(stories::four_ranks(), 80, 24);
+        let lines = shown.lines();
+        assert_eq!(lines[..6], SMALL, "{}", lines.join("\n"));
+        assert_eq!(lines[22], "rank 0: MPI_Recv from rank 1 (tag 7), for 1.2 s; waits for rank 1");
+        assert_eq!(
+            lines[23],
+            "Up/Down pick   Enter calls   s sort: rank   r reverse   g group   q quit"
+        );
+    }
+
+    const SMALL: [&str; 6] = [
+        "ring: 4 ranks on host-a, 12 s; 40k messages/s, 320 kB/s, 0 collective calls/s",
+        "RANK CALLS/S BYTES/S POST UNEX  MEM  CPU AGNT  FOR STATE",
+        "0          0       0    1    2   3%   0%   0% 1.2s MPI_Recv from rank 1 (tag 7)",
+        "1          0       0    -    -    - 100%   2%      computes after MPI_Send",
+        "2        40k    160k    0    0   0%  80%   0%      active: MPI_Send of 8 bytes…",
+        "3        40k    160k    0    0   0%  80%   0%      active: MPI_Send of 8 bytes…",
+    ];
+
+    #[test]
+    fn a_terminal_of_120_columns() {
+        let lines = Shown::new(stories::four_ranks(), 120, 40).lines();
+        assert_eq!(lines[..4], LARGE, "{}", lines.join("\n"));
+    }
+
+    const LARGE: [&str; 4] = [
+        "ring: 4 ranks on host-a, 12 s; 40k messages/s, 320 kB/s, 0 collective calls/s",
+        "RANK     PID CALLS/S MSGS/S BYTES/S POST UNEX  MEM RETRY REFUSED  CPU AGNT  FOR WAITS FOR STATE",
+        "0       4711       0      0       0    1    2   3%     0       0   0%   0% 1.2s 1         MPI_Recv from rank 1 (tag 7)",
+        "1       4712       0      0       0    -    -    -     -       - 100%   2%                computes after MPI_Send",
+    ];
+
+    #[test]
+    fn ranks_that_are_alike_share_a_line_where_there_is_no_room() {
+        let mut shown = Shown::new(stories::many_ranks(64), 80, 24);
+        // The number of lines is known once it has been drawn.
+        shown.lines();
+        let lines = shown.lines();
+        assert!(
+            lines[2].starts_with("17") && lines[2].contains("computes"),
+            "{}",
+            lines.join("\n")
+        );
+        assert!(lines[3].starts_with("0-16,18-63"), "{}", lines.join("\n"));
+        assert!(lines[3].contains("MPI_Barrier of MPI"), "{}", lines.join("\n"));
+        assert_eq!(lines[4], "");
+        // A group is entered, and left again.
+        shown.press(KeyCode::Down);
+        assert_eq!(shown.press(KeyCode::Enter), Wish::Stay);
+        let lines = shown.lines();
+        assert!(lines[2].starts_with("0 ") && lines[3].starts_with("1 "), "{}", lines.join("\n"));
+        shown.press(KeyCode::End);
+        let lines = shown.lines();
+        assert!(lines[21].starts_with("63 "), "the last is seen: {}", lines.join("\n"));
+        shown.press(KeyCode::Esc);
+        assert!(shown.lines()[2].starts_with("17"));
+    }
+
+    #[test]
+    fn keys_pick_sort_and_leave() {
+        let mut shown = Shown::new(stories::four_ranks(), 80, 24);
+        shown.lines();
+        shown.press(KeyCode::Down);
+        assert!(shown.lines()[22].starts_with("rank 1: computes after MPI_Send"));
+        // By waiting time, then calls: the fastest ranks come first, and the picked one stays picked.
+        shown.press(KeyCode::Char('s'));
+        shown.press(KeyCode::Char('s'));
+        let lines = shown.lines();
+        assert!(
+            lines[2].starts_with('2') && lines[22].starts_with("rank 1:"),
+            "{}",
+            lines.join("\n")
+        );
+        assert!(lines[23].contains("s sort: calls/s "));
+        shown.press(KeyCode::Char('r'));
+        assert!(shown.lines()[23].contains("calls/s, reversed"));
+        assert_eq!(shown.press(KeyCode::Char('q')), Wish::Leave);
+        let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(shown.screen.press(control), Wish::Leave);
+    }
+
+    #[test]
+    fn the_calls_of_a_rank_are_shown_and_scrolled() {
+        let mut shown = Shown::new(stories::four_ranks(), 80, 24);
+        shown.lines();
+        shown.press(KeyCode::Enter);
+        let text = shown.lines().join("\n");
+        for part in [
+            "rank 0, pid 4711, on host-a\n\nNow\n  MPI_Recv from rank 1 (tag 7), for 1.2 s",
+            "Not over\n  message of 8 bytes from rank 1 (tag 8)",
+            "  MPI_COMM_WORLD: 4 members, 0 collective calls",
+            "    1st  MPI_Recv from rank 1 (tag 7)",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        shown.press(KeyCode::Esc);
+        assert!(shown.lines()[1].starts_with("RANK"));
+        let mut shown = Shown::new(stories::four_ranks(), 80, 10);
+        shown.press(KeyCode::Enter);
+        assert_eq!(shown.lines()[1], "rank 0, pid 4711, on host-a");
+        shown.press(KeyCode::End);
+        assert_eq!(shown.lines()[7], "    1st  MPI_Recv from rank 1 (tag 7)");
+    }
+
+    /// A terminal may have any size.
+    #[test]
+    fn the_smallest_terminals_are_drawn() {
+        for (columns, lines) in [(1, 1), (5, 2), (20, 3), (39, 4), (79, 5)] {
+            let mut shown = Shown::new(stories::many_ranks(8), columns, lines);
+            shown.lines();
+            shown.press(KeyCode::Enter);
+            shown.lines();
+        }
+        let mut empty = Shown::new(View::default(), 80, 24);
+        assert!(empty.lines()[22].contains("no rank has joined yet"));
+        empty.press(KeyCode::Enter);
+        empty.press(KeyCode::Down);
+        empty.lines();
+    }
+
+    #[test]
+    fn without_colours_there_are_none() {
+        let mut shown = Shown::new(stories::four_ranks(), 80, 24);
+        let coloured = |shown: &mut Shown| {
+            shown.lines();
+            let cells = &shown.terminal.backend().buffer().content;
+            cells.iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
+        };
+        assert!(coloured(&mut shown));
+        shown.screen.colours = false;
+        assert!(!coloured(&mut shown));
+    }
 }

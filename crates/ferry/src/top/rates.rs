@@ -7,7 +7,8 @@ use ferrywire_mpi::comm::number_of;
 use ferrywire_runtime::call_name::name_of;
 use serde::Serialize;
 
-use super::sample::{ProcessorTime, RankPlace, Sample};
+use super::sample::Sample;
+use crate::job_facts::ProcessTimes;
 use crate::why::{AllRanks, Doing, Outside, Seen};
 
 /// What a rank is doing.
@@ -101,37 +102,29 @@ impl Totals {
 
 /// A row for each rank of the later look. A rank that was not there at the earlier one has no rates.
 pub(super) fn rows(before: &Sample, after: &Sample) -> Vec<Row> {
-    let job = AllRanks(&after.seen);
-    let each = after.seen.iter().zip(&after.places).enumerate();
-    each.map(|(at, (seen, place))| {
-        let earlier = before.seen.iter().position(|one| one.peer == seen.peer);
-        let earlier = earlier.map(|at| (&before.seen[at].facts, &before.places[at]));
-        let time = Duration::from_nanos(after.at_ns.saturating_sub(before.at_ns)).as_secs_f64();
-        row(job, at, place, earlier.filter(|_| time > 0.0), time, after.at_ns)
-    })
-    .collect()
+    let time = Duration::from_nanos(after.at_ns.saturating_sub(before.at_ns)).as_secs_f64();
+    let row = |at: usize| {
+        let peer = after.seen[at].peer;
+        let earlier = before.seen.iter().find(|one| one.peer == peer);
+        row(after, at, earlier.filter(|_| time > 0.0), time)
+    };
+    (0..after.seen.len()).map(row).collect()
 }
 
-fn row(
-    job: AllRanks<'_>,
-    at: usize,
-    place: &RankPlace,
-    earlier: Option<(&Facts, &RankPlace)>,
-    time: f64,
-    now_ns: u64,
-) -> Row {
+fn row(sample: &Sample, at: usize, earlier: Option<&Seen>, time: f64) -> Row {
+    let job = AllRanks(&sample.seen);
     let seen = &job.0[at];
     let facts = &seen.facts;
-    let counted = earlier.map(|(before, _)| Counted::between(before, facts)).unwrap_or_default();
-    let activity = activity(seen, place, earlier.map(|(before, _)| before), counted.calls);
+    let counted = earlier.map(|before| Counted::between(&before.facts, facts)).unwrap_or_default();
+    let activity = activity(seen, earlier.map(|before| &before.facts), counted.calls);
     let waits = job.waits(at);
     let waits_for = match activity {
         Activity::Waits => waits.ranks.iter().map(|&other| job.0[other].peer).collect(),
         _ => Vec::new(),
     };
-    let waiting = Duration::from_nanos(now_ns.saturating_sub(facts.waiting_since_ns));
-    let used = |part: fn(&ProcessorTime) -> Duration| {
-        let (now, before) = (place.used.as_ref()?, earlier?.1.used.as_ref()?);
+    let waiting = Duration::from_nanos(sample.at_ns.saturating_sub(facts.waiting_since_ns));
+    let used = |part: fn(&ProcessTimes) -> Duration| {
+        let (now, before) = (seen.times.as_ref()?, earlier?.times.as_ref()?);
         Some(part(now).saturating_sub(part(before)).as_secs_f64() / time * 100.0)
     };
     let NicCounts {
@@ -161,7 +154,7 @@ fn row(
         bytes_per_s: rate(counted.bytes),
         collectives_per_s: rate(counted.collectives),
         estimated: counted.is_estimate,
-        has_answered: place.has_answered,
+        has_answered: facts.answer.number == sample.question,
         posted: posted_now,
         unexpected: unexpected_now,
         sends: sends_now,
@@ -172,8 +165,8 @@ fn row(
         refused,
         frames_sent,
         frames_received,
-        cpu_percent: used(|used| used.all),
-        agent_percent: used(|used| used.agent),
+        cpu_percent: used(|times| times.used),
+        agent_percent: used(|times| times.agent),
         error: facts.error.clone(),
     }
 }
@@ -232,12 +225,12 @@ fn waiting_call(seen: &Seen) -> Option<&CallFact> {
     }
 }
 
-fn activity(seen: &Seen, place: &RankPlace, before: Option<&Facts>, calls: u32) -> Activity {
+fn activity(seen: &Seen, before: Option<&Facts>, calls: u32) -> Activity {
     let facts = &seen.facts;
     let polls = before.is_some_and(|before| before.polls != facts.polls);
     match seen.doing() {
         Doing::Left => Activity::Left,
-        _ if seen.ending.is_some() || place.is_here && place.used.is_none() => Activity::Gone,
+        _ if seen.ending.is_some() || seen.times.is_none() => Activity::Gone,
         Doing::Waits(_) => Activity::Waits,
         Doing::Outside if calls > 0 => Activity::Active,
         Doing::Outside if polls => Activity::Polls,

@@ -26,15 +26,15 @@ impl View {
         };
         let Totals { messages_per_s, bytes_per_s, collectives_per_s, .. } = Totals::of(&self.rows);
         let ranks = self.rows.len();
+        let (program, running) = self.sample.program();
         let mut text = format!(
-            "{}: {ranks} rank{} {place}, {}",
-            self.sample.program,
+            "{program}: {ranks} rank{} {place}, {}",
             if ranks == 1 { "" } else { "s" },
-            span(self.sample.running)
+            span(running)
         );
         let rates = [
             format!("; {} messages/s", short(messages_per_s)),
-            format!(", {}B/s", short(bytes_per_s)),
+            format!(", {}/s", bytes(bytes_per_s)),
             format!(", {} collective calls/s", short(collectives_per_s)),
         ];
         for rate in rates {
@@ -380,6 +380,13 @@ pub(super) fn short(number: f64) -> String {
     }
 }
 
+/// A length: `340 MB`.
+fn bytes(number: f64) -> String {
+    let text = short(number);
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    format!("{digits} {}B", &text[digits.len()..])
+}
+
 /// A time in the unit that fits: `1.2 s`, `40 s`, `12 min`, `3 h`.
 pub(super) fn span(time: Duration) -> String {
     match time.as_secs() {
@@ -395,11 +402,9 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
-    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
-    if most > 0 {
-        cut.push('…');
-    }
-    cut
+    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    let dots = if most > 0 { "…" } else { "" };
+    format!("{}{dots}", kept.trim_end())
 }
 
 fn percent(percent: Option<f64>) -> String {
@@ -423,10 +428,10 @@ fn budget(row: &Row) -> String {
 pub(super) fn numbers(row: &Row) -> Vec<String> {
     let about = if row.estimated { "about " } else { "" };
     let mut lines = vec![format!(
-        "{} calls/s, {about}{} messages/s, {about}{}B/s, {about}{} collective calls/s",
+        "{} calls/s, {about}{} messages/s, {about}{}/s, {about}{} collective calls/s",
         short(row.calls_per_s),
         short(row.messages_per_s),
-        short(row.bytes_per_s),
+        bytes(row.bytes_per_s),
         short(row.collectives_per_s),
     )];
     lines.push(format!(
@@ -455,4 +460,66 @@ pub(super) fn numbers(row: &Row) -> Vec<String> {
         number(row.refused),
     ));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::stories;
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.5, 1.0, 12.3, 999.0, 999.6, 1234.0, 9_960.0, 123_456.0, 9.99e8];
+        let short: Vec<String> = texts.iter().map(|&number| super::short(number)).collect();
+        assert_eq!(short, ["0", "0.5", "1", "12", "999", "1.0k", "1.2k", "10k", "123k", "999M"]);
+    }
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        let texts = [0.25, 9.94, 59.0, 120.0, 7300.0].map(Duration::from_secs_f64).map(span);
+        assert_eq!(texts, ["0.2 s", "9.9 s", "59 s", "2 m", "2 h"]);
+    }
+
+    #[test]
+    fn ranks_are_told_in_runs() {
+        assert_eq!(ranks(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranks(&[]), "");
+    }
+
+    #[test]
+    fn a_file_has_all_columns_and_nothing_is_cut() {
+        let view = stories::four_ranks();
+        let columns = columns(&view, &view.rows, None);
+        assert!(titles(&columns).ends_with("WAITS FOR STATE"));
+        assert!(
+            line_of(&columns, &view.rows[2])
+                .ends_with("active: MPI_Send of 8 bytes to rank 3 (tag 0)")
+        );
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_terminal() {
+        let view = stories::many_ranks(64);
+        for width in 1..200 {
+            let rows = grouped(&view.rows, 2);
+            let columns = columns(&view, &rows, Some(width));
+            let lines = rows.iter().map(|row| line_of(&columns, row)).chain([titles(&columns)]);
+            for line in lines.filter(|_| width >= 40).chain([view.head(Some(width))]) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_has_all_ranks_for_which_there_is_no_room() {
+        let view = stories::four_ranks();
+        let rows = grouped(&view.rows, 2);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(
+            (rows[0].ranks.as_slice(), rows[1].ranks.as_slice()),
+            (&[0][..], &[1, 2, 3][..])
+        );
+        assert_eq!(rows[1].state, "others");
+        assert_eq!(grouped(&view.rows, 9).len(), 3, "ranks 2 and 3 are alike");
+    }
 }

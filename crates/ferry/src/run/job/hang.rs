@@ -22,7 +22,9 @@ use super::super::start::Rank;
 use super::super::sys::Ending;
 use super::super::wire::{self, FactsOrder, FrameKind, News};
 use super::{Job, Phase};
-use crate::job_facts::{self, FactsReport, Proof, Proved, RankAnswer, RankRecord};
+use crate::job_facts::{
+    self, FactsReport, ProcessTimes, Proof, Proved, RankAnswer, RankRecord,
+};
 use crate::why::{self, Seen, Verdict};
 
 /// What has been seen of the ranks so far.
@@ -365,6 +367,7 @@ impl Job {
                 peer: rank.peer,
                 name: rank.name.to_string(),
                 process,
+                times: ProcessTimes::of(process),
                 leaves: rank.goodbye || rank.waits_for_all,
                 ending,
                 outside: rank.ending.is_none().then(|| why::outside(process)).flatten(),
