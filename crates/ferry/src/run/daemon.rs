@@ -122,6 +122,7 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
         hang: HangSettings::default(),
         launcher: Some(launcher),
         far,
+        trace: None,
     })
 }
 

@@ -57,6 +57,9 @@ pub(super) enum Meaning {
     HangTimeout,
     /// What happens to a job whose ranks wait for each other for ever.
     OnDeadlock,
+    /// What is recorded about the job.
+    Trace,
+    Stats,
     Gdb,
     RankCommand,
     /// What happens to the other ranks when one dies.
@@ -201,6 +204,18 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::OnDeath,
         "--on-death end|continue",
         "when a rank dies, end the others, or tell them and continue (end)",
+    ),
+    ours(
+        &["trace"],
+        Meaning::Trace,
+        "--trace FILE",
+        "record all calls and messages, and write them to FILE for Perfetto and ferry report",
+    ),
+    ours(
+        &["stats"],
+        Meaning::Stats,
+        "--stats[=FILE]",
+        "after the run, print where ranks spent their time in MPI, or write it to FILE as JSON",
     ),
     ours(
         &["gdb"],
@@ -374,5 +389,7 @@ const SPELLED: &[&str] = &[
     "--iface",
     "--rail",
     "--gdb",
+    "--trace",
+    "--stats",
     "--rank-command",
 ];
