@@ -17,6 +17,7 @@ mod out;
 mod run;
 mod sim;
 mod top;
+mod trace;
 mod why;
 
 use std::ffi::OsString;
@@ -63,6 +64,7 @@ enum Command {
     /// Compiles, checks and measures user code for the NIC.
     #[command(subcommand)]
     Module(module::Module),
+    Report(trace::Report),
     /// Starts the ranks of a job, on this machine or on several. `ferry run --help` describes its options.
     #[command(disable_help_flag = true)]
     Run {
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         Command::Install(install) => install.run(Ferry::command()),
         Command::Man(man) => man.run(Ferry::command()),
         Command::Module(module) => module.run(),
+        Command::Report(report) => report.run(),
         Command::Sim(sim) => sim.run(),
         Command::Top(top) => top.run(),
         Command::Why(why) => why.run(),

@@ -51,6 +51,7 @@ use ferrywire_host::{ErrorCode, Here, cores};
 
 use crate::home::Home;
 use crate::out;
+use crate::trace::{NoRecording, Recording};
 pub(crate) use adopt::{run as run_adopted, stays};
 pub(crate) use daemon::run as run_daemon;
 pub(crate) use debugger::{TERMINAL_COMMAND, run_terminal};
@@ -116,6 +117,7 @@ enum NoJob {
     Start(NotStarted),
     Hosts(HostsError),
     Far(NoFar),
+    Recording(NoRecording),
     /// The reaper does not start.
     Reaper(io::Error),
     Os {
@@ -130,7 +132,11 @@ impl NoJob {
             NoJob::Options(_) => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
-            NoJob::Hosts(_) | NoJob::Far(_) | NoJob::Reaper(_) | NoJob::Os { .. } => 1,
+            NoJob::Hosts(_)
+            | NoJob::Far(_)
+            | NoJob::Recording(_)
+            | NoJob::Reaper(_)
+            | NoJob::Os { .. } => 1,
         }
     }
 }
@@ -168,6 +174,7 @@ impl fmt::Display for UncodedReason<'_> {
             NoJob::Start(not) => write!(f, "{not}"),
             NoJob::Hosts(bad) => write!(f, "{bad}"),
             NoJob::Far(bad) => write!(f, "{bad}"),
+            NoJob::Recording(bad) => write!(f, "{bad}"),
             NoJob::Reaper(error) => {
                 write!(f, "cannot start the reaper, the process that guards the job: ")?;
                 sys::tell_of_start(error, f)
@@ -226,11 +233,15 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let number = job_number();
+    let mark = mark_of(number);
+    let recording = Recording::begin(&options.recording, plan.size, &mark);
+    let recording = recording.map_err(NoJob::Recording)?;
     let is_debugged_here = plan.is_debugged_here();
     let job = begin(Beginning {
         plan: &plan,
         number,
-        mark: mark_of(number),
+        mark,
+        trace: recording.as_ref().map(Recording::variable),
         out,
         err,
         input: Input::new(if is_debugged_here { Stdin::None } else { options.stdin }),
@@ -248,6 +259,9 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     let code = job.run();
     if is_debugged_here {
         sys::regain_foreground();
+    }
+    for line in recording.map(Recording::end).into_iter().flatten() {
+        eprintln!("ferry run: {line}");
     }
     Ok(code)
 }
@@ -272,12 +286,14 @@ struct Beginning<'a> {
     launcher: Option<Launcher>,
     /// The connection to other hosts, if the job has any.
     far: Option<Far>,
+    /// Where ranks record what they do.
+    trace: Option<String>,
 }
 
 /// Starts the ranks of this host.
 fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let Beginning { plan, number, mark, out, err, mut input, colours, timeout, .. } = beginning;
-    let Beginning { fault_tolerant, hang, launcher, far, .. } = beginning;
+    let Beginning { fault_tolerant, hang, launcher, far, trace, .. } = beginning;
     let os = |what| move |error| NoJob::Os { what, error };
     // Before the first child starts, so that no SIGCHLD is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("set up signal handling"))?;
@@ -296,6 +312,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         output: plan.files.clone(),
         base: part.and_then(|part| part.base.clone()),
         set: part.map(|part| part.set.clone()).unwrap_or_default(),
+        trace,
     };
     let start = Start { settings: &settings, signals: &signals, shown_on, mark: &mark };
     let ranks = match start_ranks(plan, &start, &mut input, &mut reaper) {

@@ -157,16 +157,13 @@ pub fn is_on() -> bool {
 /// Begins to record if the launcher asks for it. `value` is that of [`VARIABLE`].
 pub(crate) fn open(value: Option<String>, me: Peer) {
     let Some(value) = value else { return };
-    let wanted =
-        value.split_once(':').and_then(|(bytes, folder)| Some((bytes.parse().ok()?, folder)));
-    let Some((bytes_max, folder)) = wanted else { return };
-    let path = Path::new(folder).join(me.0.to_string());
-    match Trace::open(&path, bytes_max, me) {
+    let wanted = value.split_once(':').and_then(|(bytes, path)| Some((bytes.parse().ok()?, path)));
+    let Some((bytes_max, path)) = wanted else { return };
+    match Trace::open(Path::new(path), bytes_max, me) {
         Ok(trace) => ON.store(TRACE.set(trace).is_ok(), Ordering::Release),
         Err(error) => eprintln!(
-            "ferrywire: rank {} is missing in the trace: cannot write {}: {error}",
-            me.0,
-            path.display()
+            "ferrywire: rank {} is missing in the trace: cannot write {path}: {error}",
+            me.0
         ),
     }
 }

@@ -76,6 +76,7 @@ fn job(segment: Segment, adopted: AdoptedJob) -> Result<Job, NoJob> {
         fault_tolerant: false,
         hang: HangSettings::default(),
         launcher: None,
+        trace: None,
         far: None,
     })?;
     job.adopt((0..size).map(Rank::of_others).collect(), segment, adopted);

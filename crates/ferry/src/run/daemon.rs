@@ -123,6 +123,7 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
         hang,
         launcher: Some(launcher),
         far,
+        trace: None,
     })
 }
 

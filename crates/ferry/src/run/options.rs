@@ -20,6 +20,7 @@ use super::host_list::{self, Host, HostListError};
 use super::rail::RailRequest;
 use super::rank_command::RankCommand;
 use super::wire::Wanted;
+use crate::trace::RecordingRequest;
 use table::{Meaning, OptionRow, TABLE};
 
 /// Everything that the command line says.
@@ -55,6 +56,8 @@ pub(super) struct Options {
     pub(super) fault_tolerant: bool,
     /// Limits of the NIC of each rank.
     limits: JobLimits,
+    /// What is recorded about the job.
+    pub(super) recording: RecordingRequest,
     /// The ranks that run under gdb.
     pub(super) debugged: Option<RankSet>,
     /// The command line around the program of each rank.
@@ -391,6 +394,11 @@ fn apply(
             }
             options.fault_tolerant = true;
         }
+        Meaning::Trace => options.recording.trace = Some(values.take()?.into()),
+        Meaning::Stats => match values.value.take() {
+            Some(file) => options.recording.stats_file = Some(file.into()),
+            None => options.recording.stats = true,
+        },
         Meaning::Gdb => options.debugged = Some(values.ranks()?),
         Meaning::RankCommand => options.rank_command = Some(values.rank_command()?),
         Meaning::Unsupported { instead } => {

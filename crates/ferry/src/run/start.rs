@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use ferrywire_host::bootstrap::{self, RankSocket};
-use ferrywire_host::{ErrorCode, Process, job};
+use ferrywire_host::{ErrorCode, Process, job, trace};
 
 use super::debugger::NoDebugger;
 use super::input::NO_INPUT;
@@ -142,6 +142,8 @@ pub(super) struct Settings {
     /// The environment of programs that are spawned: as in [`Part`].
     pub(super) base: Option<BTreeMap<OsString, OsString>>,
     pub(super) set: Vec<(String, String)>,
+    /// Where ranks record what they do, as the value of a variable.
+    pub(super) trace: Option<String>,
 }
 
 /// Starts ranks.
@@ -241,6 +243,9 @@ impl Start<'_> {
         command.env("FERRY_RANK", who.rank.to_string()).env("FERRY_SIZE", who.size.to_string());
         command.env(job::PROGRAM_VARIABLE, part.program.to_string());
         command.env(reaper::VARIABLE, self.mark);
+        if let Some(place) = &self.settings.trace {
+            command.env(trace::VARIABLE, format!("{place}/{}", who.name));
+        }
         if let Some(lib) = &self.settings.lib {
             let path = part.variable(LOADER_PATH);
             let path = path.filter(|path| !path.is_empty());

@@ -62,6 +62,8 @@ pub enum PartEvent {
         operation: (u64, u64),
         /// The number of the record.
         number: u64,
+        /// The thread that posted it.
+        thread: u32,
     },
     /// A receive is over.
     Completed {
@@ -96,6 +98,8 @@ pub enum PartEvent {
         number: u16,
         /// Its members.
         members: Members,
+        /// The number of the record.
+        record: u64,
     },
     /// An object has a name.
     Name {
@@ -235,7 +239,7 @@ fn event(number: u64, raw: &[u8; RECORD], clock: &PartClock) -> Option<PartEvent
         AWAITED | RECEIVED => {
             PartEvent::Received { number, thread, awaited: kind == AWAITED, got: got() }
         }
-        POSTED => PartEvent::Posted { operation: (end, extra), number },
+        POSTED => PartEvent::Posted { operation: (end, extra), number, thread },
         COMPLETED => PartEvent::Completed { operation: (end, extra), got: got() },
         DEPTH => PartEvent::Depth {
             plane: end,
@@ -250,7 +254,7 @@ fn event(number: u64, raw: &[u8; RECORD], clock: &PartClock) -> Option<PartEvent
             let half = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
             let (size, first, stride) = (half(bytes), half(extra >> 32), half(extra));
             let members = Members { size, group: end, first, stride };
-            PartEvent::Object { number: short(begin)?, members }
+            PartEvent::Object { number: short(begin)?, members, record: number }
         }
         NAME => {
             let name: Vec<u8> = [end, extra, bits, more, bytes]

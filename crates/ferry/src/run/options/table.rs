@@ -61,6 +61,9 @@ pub(super) enum Meaning {
     Limit,
     /// Where the facts are written that a verdict was found from.
     WhyFile,
+    /// What is recorded about the job.
+    Trace,
+    Stats,
     Gdb,
     RankCommand,
     /// What happens to the other ranks when one dies.
@@ -217,6 +220,18 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::Limit,
         "--limit NAME=BYTES,...",
         "set limits of all ranks, such as eager=32K; ferry info --limits lists them",
+    ),
+    ours(
+        &["trace"],
+        Meaning::Trace,
+        "--trace FILE",
+        "record all calls and messages, and write them to FILE for Perfetto and ferry report",
+    ),
+    ours(
+        &["stats"],
+        Meaning::Stats,
+        "--stats[=FILE]",
+        "after the run, print where ranks spent their time in MPI, or write it to FILE as JSON",
     ),
     ours(
         &["gdb"],
@@ -390,5 +405,7 @@ const SPELLED: &[&str] = &[
     "--iface",
     "--rail",
     "--gdb",
+    "--trace",
+    "--stats",
     "--rank-command",
 ];

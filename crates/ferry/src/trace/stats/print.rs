@@ -1,0 +1,222 @@
+//! Statistics as a text of one screen.
+
+use std::fmt::Write as _;
+
+use super::Statistics;
+
+/// Ranks that are shown; of more, those with the most time in MPI and those with the least.
+const RANKS_SHOWN: usize = 8;
+/// Calls that are shown.
+const CALLS_SHOWN: usize = 8;
+/// Pairs that are shown in each line about pairs.
+const PAIRS_SHOWN: usize = 3;
+
+impl Statistics {
+    /// The lines that a user sees after the job.
+    pub(in crate::trace) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{} ranks ran for {}; {} calls, {} messages received with {}",
+            self.ranks.len(),
+            time(self.run_ns),
+            count(self.calls),
+            count(self.messages),
+            bytes(self.message_bytes),
+        )];
+        if self.missing_events > 0 {
+            lines.push(format!(
+                "{} events are missing, so all numbers are too small",
+                count(self.missing_events)
+            ));
+        }
+        self.rank_lines(&mut lines);
+        self.call_lines(&mut lines);
+        self.cause_lines(&mut lines);
+        lines
+    }
+
+    /// Which part of their time ranks were in MPI, in the mean.
+    pub(in crate::trace) fn mpi_percent(&self) -> u64 {
+        let (mpi, run) = self
+            .ranks
+            .iter()
+            .fold((0, 0), |(mpi, run), rank| (mpi + rank.mpi_ns, run + rank.run_ns));
+        percent(mpi, run)
+    }
+
+    /// How long a rank was in MPI.
+    pub(in crate::trace) fn mpi_of(&self, at: usize) -> String {
+        let rank = &self.ranks[at];
+        format!("{}, {} %", time(rank.mpi_ns), percent(rank.mpi_ns, rank.run_ns))
+    }
+
+    fn rank_lines(&self, lines: &mut Vec<String>) {
+        lines.push(String::new());
+        lines.push(
+            "  rank         in MPI          calls     sent   received  late send.  imbalance"
+                .into(),
+        );
+        let mut order: Vec<usize> = (0..self.ranks.len()).collect();
+        let hidden = order.len().saturating_sub(RANKS_SHOWN);
+        if hidden > 0 {
+            order.sort_by_key(|&at| std::cmp::Reverse(self.ranks[at].mpi_ns));
+            order.drain(RANKS_SHOWN / 2..RANKS_SHOWN / 2 + hidden);
+        }
+        for (nth, &at) in order.iter().enumerate() {
+            if hidden > 0 && nth == RANKS_SHOWN / 2 {
+                lines.push(format!("  ... {hidden} ranks between these"));
+            }
+            let rank = &self.ranks[at];
+            let early = if rank.ended_early { "  ended early" } else { "" };
+            lines.push(format!(
+                "  {:<8} {:>10} {:>3} % {:>10} {:>8}  {:>9} {:>11} {:>10}{early}",
+                rank.rank,
+                time(rank.mpi_ns),
+                percent(rank.mpi_ns, rank.run_ns),
+                count(rank.calls),
+                bytes(rank.sent_bytes),
+                bytes(rank.received_bytes),
+                time(rank.late_senders_ns),
+                time(rank.imbalance_ns),
+            ));
+        }
+    }
+
+    fn call_lines(&self, lines: &mut Vec<String>) {
+        lines.push(String::new());
+        lines.push(
+            "  call                       calls      total       mean        max      bytes".into(),
+        );
+        for call in self.by_call.iter().take(CALLS_SHOWN) {
+            let max = if call.max_ns > 0 { time(call.max_ns) } else { "-".into() };
+            lines.push(format!(
+                "  {:<22} {:>9} {:>10} {:>10} {:>10} {:>10}",
+                call.call,
+                count(call.calls),
+                time(call.total_ns),
+                time(call.total_ns / call.calls.max(1)),
+                max,
+                if call.bytes > 0 { bytes(call.bytes) } else { "-".into() },
+            ));
+        }
+        let rest = self.by_call.iter().skip(CALLS_SHOWN);
+        let (kinds, total) = rest.fold((0, 0), |(kinds, ns), call| (kinds + 1, ns + call.total_ns));
+        if kinds > 0 {
+            let functions = if kinds == 1 { "function" } else { "functions" };
+            lines.push(format!("  ... {kinds} more {functions}, {}", time(total)));
+        }
+    }
+
+    fn cause_lines(&self, lines: &mut Vec<String>) {
+        lines.push(String::new());
+        if self.messages > 0 {
+            let mut text = String::from("  sizes:");
+            for size in &self.sizes {
+                let most = match size.bytes_max {
+                    u64::MAX => "more".into(),
+                    most => format!("up to {}", bytes(most)),
+                };
+                let comma = if text.ends_with(':') { "" } else { "," };
+                let _ = write!(text, "{comma} {most} {}", count(size.messages));
+            }
+            lines.extend(indented(&text));
+            let pairs = self.pairs.iter().take(PAIRS_SHOWN).map(|pair| {
+                let (from, to) = (&pair.from, &pair.to);
+                format!("{from} -> {to} {} in {}", bytes(pair.bytes), count(pair.messages))
+            });
+            let pairs: Vec<String> = pairs.collect();
+            lines.extend(indented(&format!("  hottest pairs: {}", pairs.join(", "))));
+        }
+        let late = &self.late_senders;
+        if late.total_ns > 0 {
+            let pairs = late.pairs.iter().take(PAIRS_SHOWN).map(|pair| {
+                let (to, from) = (&pair.receiver, &pair.sender);
+                format!("{to} for {from} {} in {}", time(pair.lost_ns), count(pair.messages))
+            });
+            let pairs: Vec<String> = pairs.collect();
+            lines.extend(indented(&format!(
+                "  late senders: receivers waited {} for {} messages that were sent later: rank {}",
+                time(late.total_ns),
+                count(late.messages),
+                pairs.join(", "),
+            )));
+        }
+        for one in self.collectives.by_call.iter().take(2).filter(|one| one.lost_ns > 0) {
+            lines.extend(indented(&format!(
+                "  imbalance: ranks waited {} in {} of {} ({} calls) for the last to come: {} in the mean, {} at \
+                 most; rank {} was the last in {}",
+                time(one.lost_ns),
+                one.call,
+                one.object,
+                count(one.calls),
+                time(one.spread_mean_ns),
+                time(one.spread_max_ns),
+                one.last_rank,
+                count(one.last_times),
+            )));
+        }
+    }
+}
+
+/// A text as lines of at most 80 columns, those after the first with a deeper margin.
+fn indented(text: &str) -> Vec<String> {
+    let lines = crate::out::wrapped(text, 76);
+    let margin = |at: usize| if at == 0 { "  " } else { "    " };
+    lines.iter().enumerate().map(|(at, line)| format!("{}{line}", margin(at))).collect()
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 100 / u128::from(whole.max(1))).try_into().unwrap_or(u64::MAX)
+}
+
+/// A time with three digits.
+pub(in crate::trace) fn time(ns: u64) -> String {
+    scaled(ns, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")])
+}
+
+/// A length with three digits.
+pub(in crate::trace) fn bytes(bytes: u64) -> String {
+    scaled(bytes, &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn scaled(number: u64, units: &[(u64, &str)]) -> String {
+    let found = units.iter().find(|(size, _)| number >= *size).or(units.last());
+    let Some(&(size, unit)) = found else { return number.to_string() };
+    let value = number as f64 / size as f64;
+    match value {
+        _ if size == 1 || number % size == 0 && value < 1000.0 => {
+            format!("{} {unit}", number / size)
+        }
+        _ if value < 10.0 => format!("{value:.2} {unit}"),
+        _ if value < 100.0 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+/// A number with commas.
+pub(in crate::trace) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!(time(999), "999 ns");
+        assert_eq!(time(1_234_567), "1.23 ms");
+        assert_eq!(time(61_500_000_000), "61.5 s");
+        assert_eq!(bytes(65_536), "64 KiB");
+        assert_eq!(bytes(1_500), "1.46 KiB");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+}
