@@ -151,6 +151,7 @@ impl NoJob {
             NoJob::Hosts(HostsError::Rsh { .. }) => ErrorCode::RSH,
             NoJob::Far(NoFar::HostAddressError { .. }) => ErrorCode::ADDRESS,
             NoJob::Far(NoFar::NoFabric { .. }) => ErrorCode::RAIL,
+            NoJob::Recording(_) => ErrorCode::TRACE,
             NoJob::Reaper(_) => ErrorCode::REAPER,
         }
     }

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use ferrywire_host::ErrorCode;
 use serde::Serialize;
 
 use crate::job_facts::{JobFacts, JobNotFound};
@@ -118,7 +119,7 @@ impl Top {
         match self.shown() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("ferry top: {error}");
+                eprintln!("ferry top: {}", ErrorCode::NO_JOB.ends(error));
                 ExitCode::FAILURE
             }
         }

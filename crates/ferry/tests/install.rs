@@ -292,7 +292,11 @@ fn wrappers_show_what_they_would_do() {
         "{}",
         ended.err
     );
-    assert!(ended.err.ends_with("install it, or name another in FERRY_CC\n"), "{}", ended.err);
+    assert!(
+        ended.err.ends_with("install it, or name another in FERRY_CC [FW0825]\n"),
+        "{}",
+        ended.err
+    );
 }
 
 /// The wrapper works from cargo's target folder, without an installation.

@@ -430,7 +430,7 @@ fn the_exit_code_is_that_of_the_first_rank_that_failed() {
     let report = err(&output);
     let lines: Vec<&str> = report.lines().collect();
     assert!(lines[0].starts_with("ferry run: rank 1 (pid "), "{report}");
-    assert!(lines[0].ends_with("ended with exit code 7"), "{report}");
+    assert!(lines[0].ends_with("ended with exit code 7 [FW0802]"), "{report}");
     assert_eq!(lines[1], "ferry run: then ranks 0, 2 died of SIGTERM");
     assert_eq!(lines.len(), 2);
 }

@@ -224,7 +224,7 @@ fn ports(world: &World) -> Result<(), Error> {
         let error = port.publish("ocean").unwrap_err().to_string();
         assert_eq!(
             error,
-            "publish, in split 1 of world: the service \"ocean\" is published already"
+            "publish, in split 1 of world: the service \"ocean\" is published already [FW0714]"
         );
         assert_eq!(world.look_up("ocean")?.as_deref(), Some(port.name()));
         port.accept()?
@@ -281,7 +281,10 @@ fn reports_name_spawned_ranks_by_their_world() {
     let [first, then] = lines[..] else { panic!("{}", ended.err) };
     let (name, rest) = first.split_once(" (pid ").expect("a pid");
     assert_eq!(name, "ferry run: rank 2.1");
-    assert!(rest.ends_with(") aborted the job with code 7: as the test wants it"), "{first}");
+    assert!(
+        rest.ends_with(") aborted the job with code 7: as the test wants it [FW0801]"),
+        "{first}"
+    );
     assert_eq!(then, "ferry run: then ranks 0-1, 1.0-1.2, 2.0, 2.2 died of SIGTERM");
 }
 
@@ -310,5 +313,5 @@ fn parents_survive_the_death_of_a_child() {
     assert_eq!(ended.status.code(), Some(3), "{}\n{}", ended.out, ended.err);
     let line = ended.err.lines().find(|line| line.starts_with("ferry run:")).expect("a report");
     assert!(line.starts_with("ferry run: rank 1.1 (pid "), "{line}");
-    assert!(line.ends_with(") died of SIGKILL; the job went on without it"), "{line}");
+    assert!(line.ends_with(") died of SIGKILL; the job went on without it [FW0803]"), "{line}");
 }

@@ -149,7 +149,8 @@ impl Cartesian {
         let dimensions = self.grid().axes().len();
         if dimension >= dimensions {
             let call = self.comm.call(self.comm.what_all("shift"));
-            let why = format!("dimension {dimension} of a grid that has {dimensions}");
+            let why =
+                format!("invalid dimension {dimension}; the grid has {dimensions} dimensions");
             return Err(Error::Topology { call, why });
         }
         let end = |distance| self.grid().shifted(self.rank(), dimension, distance);
@@ -179,7 +180,10 @@ impl Cartesian {
         let what = comm.what_all("sub");
         let dimensions = grid.axes().len();
         if keep.len() != dimensions {
-            let why = format!("{} choices for a grid of {dimensions} dimensions", keep.len());
+            let why = format!(
+                "{} choices for a grid of {dimensions} dimensions; pass one for each",
+                keep.len()
+            );
             return Err(comm.refused(Error::Topology { call: comm.call(what), why }));
         }
         let (instance, wrong) = comm.begin_collective(what);

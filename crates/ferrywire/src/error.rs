@@ -303,7 +303,10 @@ impl fmt::Display for Uncoded<'_> {
             }
             Error::OutsideWindow { call, offset, items, len } => {
                 let end = offset.saturating_add(*items);
-                write!(f, "{call}: items {offset} to {end} of a part that has {len}")
+                write!(
+                    f,
+                    "{call}: items {offset} to {end} are not in the part of that rank, which has {len} items"
+                )
             }
             Error::Topology { call, why }
             | Error::Window { call, why, .. }
@@ -320,7 +323,9 @@ impl fmt::Display for Uncoded<'_> {
                 f,
                 "{call}: the job ends when a rank dies; start it with ferry run --on-death continue"
             ),
-            Error::Cancelled { call } => write!(f, "{call}: cancelled"),
+            Error::Cancelled { call } => {
+                write!(f, "{call}: the operation was cancelled, or another part of it failed")
+            }
             Error::Value { call, why } => write!(
                 f,
                 "{call}: {why}; receive the type that was sent, and what send_value sent with receive_value"

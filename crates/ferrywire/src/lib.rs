@@ -168,7 +168,7 @@
 //!         assert_eq!(
 //!             error.to_string(),
 //!             "receive of 8 bytes from rank 0, tag 7: the message has 24 bytes; \
-//!              receive into a longer buffer or use receive_vec",
+//!              receive into a longer buffer or use receive_vec [FW0104]",
 //!         );
 //!     }
 //! });

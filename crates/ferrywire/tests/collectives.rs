@@ -312,7 +312,7 @@ fn a_refused_call_does_not_shift_later_ones() {
         let error = world.gatherv(&1u8, 7).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "gatherv of 1 byte with root 7: invalid rank; ranks go from 0 to 1"
+            "gatherv of 1 byte with root 7: invalid rank; ranks go from 0 to 1 [FW0101]"
         );
         let error = world.scatterv::<u8, Vec<u8>>(None, 9).unwrap_err();
         assert_eq!(

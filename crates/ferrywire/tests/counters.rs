@@ -250,25 +250,25 @@ fn errors_say_what_is_wrong() {
             assert_eq!(
                 text(part.put_notify(0, &[1], 0).unwrap_err()),
                 "put_notify of 4 bytes to rank 1, in a window of world: the window has no counters; \
-                 Ferry_Win_counters, or Window::counters in Rust, gives it some"
+                 Ferry_Win_counters, or Window::counters in Rust, gives it some [FW0512]"
             );
         }
         for count in [world.rank(), 1 + world.rank()] {
             assert_eq!(
                 text(window.counters(count).err().unwrap()),
-                "counters, in a window of world: the ranks pass different numbers of counters"
+                "counters, in a window of world: the ranks pass different numbers of counters [FW0512]"
             );
         }
         assert_eq!(
             text(window.counters(1 << 17).err().unwrap()),
-            "counters, in a window of world: a window has 1 to 65,536 counters"
+            "counters, in a window of world: a window has 1 to 65,536 counters [FW0512]"
         );
         let counters = window.counters(2).unwrap();
         assert_eq!(
             text(window.counters(2).err().unwrap()),
-            "counters, in a window of world: the window has counters already"
+            "counters, in a window of world: the window has counters already [FW0512]"
         );
-        let wrong = "invalid counter 2; the window has counters 0 to 1";
+        let wrong = "invalid counter 2; the window has counters 0 to 1 [FW0512]";
         assert_eq!(
             text(counters.read(2).unwrap_err()),
             format!("read, in a window of world: {wrong}")
@@ -301,7 +301,10 @@ fn counters_start_only_what_belongs_to_their_own_rank() {
             let (theirs, their_counters) = take.lock().unwrap().recv().unwrap();
             let mut sent = world.send_init([1], 0, 0).unwrap();
             let error = sent.start_when(their_counters.reaches(0, 0)).unwrap_err().to_string();
-            assert!(error.ends_with("a counter starts only operations of its own NIC"), "{error}");
+            assert!(
+                error.ends_with("a counter starts only operations of its own NIC [FW0512]"),
+                "{error}"
+            );
             let part = window.lock(0, Shared).unwrap();
             assert!(part.put_when(their_counters.reaches(0, 0), 0, [1], 0).is_err());
             drop((theirs, their_counters));

@@ -87,24 +87,27 @@ fn errors_say_what_is_wrong() {
         let error = |dims: &[u32], periodic: &[bool]| {
             text(world.cartesian(dims, periodic, false).unwrap_err())
         };
-        assert_eq!(error(&[3], &[true]), "cartesian: a grid of 3 ranks; the communicator has 2");
-        assert_eq!(error(&[2], &[]), "cartesian: 1 sides and 0 periods; pass as many");
+        assert_eq!(
+            error(&[3], &[true]),
+            "cartesian: a grid of 3 ranks; the communicator has 2 [FW0307]"
+        );
+        assert_eq!(error(&[2], &[]), "cartesian: 1 sides and 0 periods; pass as many [FW0307]");
         assert_eq!(
             error(&[0], &[true]),
-            "cartesian: a grid of [0] ranks; each side must have some, there may be 128 dimensions"
+            "cartesian: a grid of [0] ranks; each side must have some, there may be 128 dimensions [FW0307]"
         );
         let grid = world.cartesian(&[2], &[true], false).unwrap().unwrap();
         assert_eq!(
             text(grid.shift(1, 1).unwrap_err()),
-            "shift, in a grid of world: dimension 1 of a grid that has 1"
+            "shift, in a grid of world: invalid dimension 1; the grid has 1 dimensions [FW0307]"
         );
         assert_eq!(
             text(grid.sub(&[]).unwrap_err()),
-            "sub, in a grid of world: 0 choices for a grid of 1 dimensions"
+            "sub, in a grid of world: 0 choices for a grid of 1 dimensions; pass one for each [FW0307]"
         );
         assert_eq!(
             text(grid.neighbour_allgather(&[1u8], &mut [0]).unwrap_err()),
-            "neighbour_allgather of 1 byte, in a grid of world: the receive buffer has 1 items; pass 2"
+            "neighbour_allgather of 1 byte, in a grid of world: the receive buffer has 1 items; pass 2 [FW0206]"
         );
         assert!(grid.coords(2).is_err());
         // Errors that one rank finds before it starts do not shift later collectives.

@@ -84,7 +84,7 @@ fn numbers_of_communicators_are_used_again_and_come_to_an_end() {
         assert_eq!(kept.len(), 4_093);
         assert_eq!(
             error.to_string(),
-            "dup: a rank already has 4096 communicators, the maximum; drop some first"
+            "dup: a rank already has 4096 communicators, the maximum; drop some first [FW0303]"
         );
         kept.pop();
         assert!(world.dup().is_ok());
@@ -118,7 +118,7 @@ fn panics_while(others: impl Fn(&World) + Sync + std::panic::RefUnwindSafe) {
 fn a_panic_ends_whatever_the_others_wait_for() {
     let lost = |error: ferrywire::Error| {
         let text = error.to_string();
-        assert!(text.ends_with("rank 1 panicked; its own message says why"), "{text}");
+        assert!(text.ends_with("rank 1 panicked; its own message says why [FW0701]"), "{text}");
     };
     panics_while(|world| lost(world.receive(&mut 0u8, 1, 0).unwrap_err()));
     panics_while(|world| lost(world.receive(&mut 0u8, ANY, 0).unwrap_err()));

@@ -166,7 +166,7 @@ fn a_rank_of_the_other_group_is_named_by_its_rank_there() {
             assert_eq!(
                 error.to_string(),
                 "send of 1 byte to rank 2, tag 0, in connection of split 1 of world: invalid rank; ranks go \
-                 from 0 to 1"
+                 from 0 to 1 [FW0101]"
             );
         }
     });

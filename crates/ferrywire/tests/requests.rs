@@ -311,7 +311,7 @@ fn a_persistent_request_is_used_in_its_order() {
         let error = world.send_init([1u8], 1, 0).err().unwrap();
         assert_eq!(
             error.to_string(),
-            "send_init of 1 byte to rank 1, tag 0: invalid rank; the only rank is 0"
+            "send_init of 1 byte to rank 1, tag 0: invalid rank; the only rank is 0 [FW0101]"
         );
         // A message of another type is noticed at each start.
         let mut sent = world.send_init([1u16], 0, 0).unwrap();

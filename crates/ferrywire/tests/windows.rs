@@ -216,25 +216,26 @@ fn errors_say_what_is_wrong() {
         let part = window.lock(1, Exclusive).unwrap();
         assert_eq!(
             text(part.put(2, &[0.0, 1.0]).unwrap_err()),
-            "put of 16 bytes to rank 1, in a window of world: items 2 to 4 of a part that has 3"
+            "put of 16 bytes to rank 1, in a window of world: items 2 to 4 are not in the part of that rank, \
+             which has 3 items [FW0502]"
         );
         assert!(part.get(usize::MAX, &mut [0.0; 2]).is_err());
         assert_eq!(
             text(part.fetch_op(0, 1.0, Operation::BitAnd).unwrap_err()),
-            "fetch_op of 8 bytes to rank 1, in a window of world: BitAnd is not defined for numbers of type F64"
+            "fetch_op of 8 bytes to rank 1, in a window of world: BitAnd is not defined for numbers of type F64 [FW0203]"
         );
         assert_eq!(
             text(window.lock(1, Shared).err().unwrap()),
-            "lock to rank 1, in a window of world: an access epoch is open already"
+            "lock to rank 1, in a window of world: an access epoch is open already [FW0503]"
         );
         assert_eq!(
             text(window.lock(2, Shared).err().unwrap()),
-            "lock to rank 2, in a window of world: invalid rank; ranks go from 0 to 1"
+            "lock to rank 2, in a window of world: invalid rank; ranks go from 0 to 1 [FW0101]"
         );
         drop(part);
         assert_eq!(
             text(world.window::<u64>(usize::MAX).unwrap_err()),
-            "window: a rank has no memory for its part of the window"
+            "window: a rank has no memory for its part of the window [FW0013]"
         );
         world.barrier().unwrap();
     });

@@ -258,6 +258,7 @@ error_codes! {
         824 INSTALLATION "damaged or mixed installation",
         825 COMPILER "compiler that cannot be started",
         826 PANICKED "rank that panicked",
+        827 TRACE "trace or statistics that cannot be written or read",
     }
 
     "Deadlocks and jobs that hang" {

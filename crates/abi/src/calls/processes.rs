@@ -39,7 +39,12 @@ impl Rooted {
             return Err(Failure::new(MPI_ERR_COMM, "the communicator is an intercommunicator")
                 .coded(ErrorCode::INTERCOMM));
         }
-        let invalid = || Failure::new(MPI_ERR_ROOT, format!("invalid root rank {root}"));
+        let invalid = || {
+            Failure::new(
+                MPI_ERR_ROOT,
+                format!("invalid root {root}; pass a rank of the communicator"),
+            )
+        };
         let root = root.below(comm.members.group().size()).ok_or_else(invalid)?;
         Ok(Rooted { comm, instance, root })
     }

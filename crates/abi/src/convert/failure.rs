@@ -296,7 +296,10 @@ pub(crate) fn code_of_class(class: c_int) -> ErrorCode {
 /// The error of a call in a revoked communicator.
 #[cold]
 pub(crate) fn revoked() -> Failure {
-    Failure::new(MPIX_ERR_REVOKED, "the communicator is revoked")
+    Failure::new(
+        MPIX_ERR_REVOKED,
+        "the communicator is revoked; continue in one of the survivors, of MPIX_Comm_shrink",
+    )
 }
 
 /// The error of a receive from any source while the program has not acknowledged a death.

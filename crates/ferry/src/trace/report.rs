@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
+use ferrywire_host::ErrorCode;
 
 use super::perfetto;
 use super::stats::Statistics;
@@ -36,7 +37,7 @@ impl Report {
         match self.attempt() {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
-                eprintln!("ferry report: {why}");
+                eprintln!("ferry report: {}", ErrorCode::TRACE.ends(why));
                 ExitCode::FAILURE
             }
         }

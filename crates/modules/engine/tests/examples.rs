@@ -833,9 +833,9 @@ fn a_module_that_is_unloaded_is_gone_for_all_handles() {
             module.unload().unwrap();
             assert_eq!(other.stats(), Default::default());
             let error = other.wait(0, 1).unwrap_err().to_string();
-            assert!(error.ends_with("the module has been unloaded"), "{error}");
+            assert!(error.ends_with("the module has been unloaded [FW1104]"), "{error}");
             let error = other.wait(8, 1).unwrap_err().to_string();
-            assert!(error.ends_with("modules have counters 0 to 7"), "{error}");
+            assert!(error.ends_with("modules have counters 0 to 7 [FW1104]"), "{error}");
             world.barrier().unwrap();
         })
     });

@@ -436,5 +436,9 @@ fn of_new(handler: &Handler) -> impl FnOnce(Failure) -> Failure {
 
 #[cold]
 fn no_leader(rank: PeerRank) -> Failure {
-    Failure::new(MPI_ERR_ARG, format!("invalid leader rank {rank}")).coded(ErrorCode::RANK)
+    Failure::new(
+        MPI_ERR_ARG,
+        format!("invalid leader rank {rank}; pass a rank of the communicator"),
+    )
+    .coded(ErrorCode::RANK)
 }

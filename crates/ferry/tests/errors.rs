@@ -1,0 +1,178 @@
+//! The texts of errors of the command, compared with `errors.txt`, which is a session in a shell: each line that begins
+//! with `$` is run, and what follows is what it prints to the standard error. After changing a text, read it as a user
+//! would, and write the file anew: `BLESS=1 cargo test -p ferrywire-ferry --test errors`.
+//!
+//! A rank is this test program itself, started once more as `member` by the script `rank`.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use common::{FERRY, Folder, MEMBER, finish, me};
+use ferrywire::{Operation, World};
+
+/// What a user types. The folder has the programs `rank` and `ssh-...`, a file that is no program, and a folder.
+const LINES: &[&str] = &[
+    // Options and programs.
+    "ferry run --no-sutch 2 ./rank",
+    "ferry run --nosuchthing ./rank",
+    "ferry run -n",
+    "ferry run -n two ./rank",
+    "ferry run",
+    "ferry run -n 1 ./rank :",
+    "ferry run -n 1 ./nothing",
+    "ferry run -n 1 nothing-in-path",
+    "ferry run -n 1 text",
+    "ferry run -n 1 ./text",
+    "ferry run -n 1 ./folder",
+    "ferry run -n 1 ./no-interpreter",
+    "ferry run -n 1 --wdir ./nothing true",
+    "ferry run -n 2 --stdin 5 true",
+    "ferry run -n 2 --gdb=7 true",
+    "ferry run -n 2 --gdb --rank-command 'valgrind %s' true",
+    "ferry run -n 2 --output ./nothing/file true",
+    "ulimit -n 20; ferry run -n 200 true",
+    // Hosts. None is reached.
+    "ferry run --hostfile ./nothing true",
+    "ferry run --hostfile ./text true",
+    "ferry run --hosts nosuch --rsh /no/ssh true",
+    "ferry run --hosts nosuch --rsh ./ssh-refuses true",
+    "ferry run --hosts nosuch --rsh ./ssh-without-ferry true",
+    "ferry run --hosts nosuch --rsh ./ssh-talks true",
+    // Ranks that end.
+    "ferry run -n 2 sh -c 'exit 3'",
+    "ferry run -n 2 sh -c 'kill -SEGV $$'",
+    "ferry run -n 2 --timeout 0.5 sleep 60",
+    "ferry run -n 1 true : -n 1 ./rank barrier",
+    "ferry run -n 3 ./rank exit",
+    "ferry run -n 3 ./rank abort",
+    "ferry run -n 3 ./rank error",
+    "ferry run -n 3 --on-death continue ./rank kill",
+    "FERRY_BOOTSTRAP=7 ./rank barrier",
+    // Ranks that wait for ever.
+    "ferry run -n 2 ./rank tag",
+    "ferry run -n 3 ./rank circle",
+    "ferry run -n 4 ./rank missing",
+    "ferry run -n 2 ./rank gone",
+    "ferry run -n 3 ./rank disagree",
+    // Other commands.
+    "ferry why 1",
+    "ferry man nothing",
+    "ferry explain FW0140",
+    "ferry explain window",
+    "ferry explain nothing-like-it",
+];
+
+/// A rank, for the test below.
+#[test]
+#[ignore = "is started by other tests, as a rank"]
+fn member() {
+    let Ok(work) = std::env::var("WORK") else { return };
+    let world = match ferrywire::init() {
+        Ok(world) => world,
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+    };
+    let (rank, size) = (i32::try_from(world.rank()).unwrap(), i32::try_from(world.size()).unwrap());
+    // What fails is reported by the launcher.
+    let _ = match work.as_str() {
+        "barrier" => world.barrier(),
+        "exit" if rank == 1 => std::process::exit(0),
+        "abort" if rank == 1 => world.abort(4, "the input has no lines"),
+        "error" if rank == 1 => {
+            let error = world.send(&1u8, 7, 0).expect_err("there is no such rank");
+            world.abort(6, error)
+        }
+        "kill" if rank == 1 => std::process::abort(),
+        "tag" => tag(&world),
+        "circle" => world.receive_one::<u8>((rank + size - 1) % size, 4).map(drop),
+        "gone" if rank == 0 => world.receive_one::<u8>(1, 5).map(drop),
+        "gone" => Ok(()),
+        "missing" if rank == 2 => Ok(()),
+        "disagree" if rank == 2 => world.allreduce(&mut 1u64, Operation::Sum),
+        _ => world.barrier(),
+    };
+}
+
+/// Rank 0 waits for a message with another tag.
+fn tag(world: &World) -> Result<(), ferrywire::Error> {
+    if world.rank() == 0 {
+        world.receive_one::<u8>(1, 8)?;
+    } else {
+        world.send(&1u8, 0, 7)?;
+    }
+    world.barrier()
+}
+
+#[test]
+fn texts_are_those_of_the_list() {
+    let folder = Folder::new("errors");
+    prepare(&folder);
+    let mut said = String::new();
+    for line in LINES {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(&folder.0).env("NO_COLOR", "1");
+        shell.env("PATH", format!("{}:{path}", folder.join("bin").display()));
+        let ended = finish(shell, &folder);
+        let _ = writeln!(said, "$ {line}");
+        for text in ended.err.lines().filter(|line| !line.starts_with("ferry run: then ")) {
+            let _ = writeln!(said, "{}", same_everywhere(text, &folder.0));
+        }
+        said.push('\n');
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors.txt");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &said).expect("written");
+    }
+    let expected = fs::read_to_string(&path).expect("a list of texts");
+    for (said, expected) in said.split("\n\n").zip(expected.split("\n\n")) {
+        assert_eq!(said, expected);
+    }
+    assert_eq!(said.len(), expected.len());
+}
+
+/// Makes the files that the lines name.
+fn prepare(folder: &Folder) {
+    let words = MEMBER.join(" ");
+    let rank = format!("#!/bin/sh\nWORK=$1 exec '{}' {words} >/dev/null\n", me().display());
+    for (name, text) in [
+        ("rank", rank.as_str()),
+        ("ssh-refuses", "#!/bin/sh\necho no route to host >&2\nexit 255\n"),
+        ("ssh-without-ferry", "#!/bin/sh\necho not found >&2\nexit 127\n"),
+        ("ssh-talks", "#!/bin/sh\necho good morning\n"),
+        ("no-interpreter", "#!/no/such/interpreter\n"),
+    ] {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("made executable");
+    }
+    fs::write(folder.join("text"), "two words\n").expect("written");
+    fs::create_dir(folder.join("folder")).expect("made");
+    fs::create_dir(folder.join("bin")).expect("made");
+    symlink(FERRY, folder.join("bin/ferry")).expect("linked");
+}
+
+/// A line with what differs from run to run replaced: numbers of processes, paths, and the library path.
+fn same_everywhere(line: &str, folder: &Path) -> String {
+    let mut line = line.replace(&folder.display().to_string(), "FOLDER").replace(FERRY, "FERRY");
+    if let Ok(path) = std::env::var("PATH") {
+        line = line.replace(&path, "PATH");
+    }
+    let mut same = String::new();
+    let mut rest = line.as_str();
+    while let Some(at) = rest.find("pid ") {
+        let (before, after) = rest.split_at(at + "pid ".len());
+        same += before;
+        let end = after.find(|next: char| !next.is_ascii_digit()).unwrap_or(after.len());
+        same += if end > 0 { "N" } else { "" };
+        rest = &after[end..];
+    }
+    same + rest
+}
