@@ -158,27 +158,20 @@ impl JobFacts {
     /// Asks all ranks to bring their facts up to date, waits a moment for those that are in the library, and reads them.
     pub(crate) fn ask(&mut self) -> Result<Snapshot, JobNotFound> {
         self.question = self.question.wrapping_add(1);
-        self.read(true)
+        self.read()
     }
 
     /// Asks all ranks for their queues and counters only. This disturbs them less, and the answers prove nothing.
     pub(crate) fn ask_for_counts(&mut self) -> Result<Snapshot, JobNotFound> {
         self.question = self.question.wrapping_add(1) | COUNTS_ONLY;
-        self.read(true)
+        self.read()
     }
 
-    /// Reads the facts as they are: queues are those of the last question.
-    pub(crate) fn look(&mut self) -> Result<Snapshot, JobNotFound> {
-        self.read(false)
-    }
-
-    fn read(&mut self, asks: bool) -> Result<Snapshot, JobNotFound> {
+    fn read(&mut self) -> Result<Snapshot, JobNotFound> {
         match &mut self.source {
-            FactsSource::Launcher(asking) => asking.ask(asks),
+            FactsSource::Launcher(asking) => asking.ask(),
             FactsSource::Here(segment) => {
-                if asks {
-                    ask(segment, self.question);
-                }
+                ask(segment, self.question);
                 seen_here(segment, self.question)
             }
         }

@@ -30,6 +30,8 @@ pub(crate) struct Why {
 /// What is printed.
 #[derive(Serialize)]
 struct Report {
+    /// The number of the job.
+    job: u32,
     /// Whether it is proved that the job will never go on.
     deadlock: bool,
     /// Whether all ranks of the job are seen. Those of other hosts are not if the launcher is on another host.
@@ -90,6 +92,7 @@ fn report(job: &mut JobFacts) -> Result<(Report, Vec<(String, u32)>), JobNotFoun
         false => slow(&seen, waiting_for(&seen)),
     };
     let report = Report {
+        job: job.job(),
         deadlock: deadlocked,
         whole,
         verdict: verdict.0,

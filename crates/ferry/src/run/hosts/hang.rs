@@ -147,7 +147,7 @@ impl Hosts {
     }
 
     fn collect_what_is_due(&mut self, now: Instant) {
-        let client = self.hang.answering.as_ref().and_then(Answering::wanted);
+        let is_wanted = self.hang.answering.as_ref().is_some_and(Answering::is_wanted);
         let live = self.live();
         let is_quiet = |&at: &usize| self.remotes[at].quiet.is_some();
         let slow = !self.hang.slow_reported && !live.is_empty() && live.iter().all(is_quiet);
@@ -155,9 +155,8 @@ impl Hosts {
             self.hang.slow_reported |= slow;
             self.hang.user_asks = false;
             self.collect(Purpose::Slow, (true, true), (Duration::ZERO, SETTLE), now);
-        } else if let Some(asks) = client {
-            let most = if asks { CLIENT_MAX } else { Duration::ZERO };
-            self.collect(Purpose::Client, (asks, true), (Duration::ZERO, most), now);
+        } else if is_wanted {
+            self.collect(Purpose::Client, (true, true), (Duration::ZERO, CLIENT_MAX), now);
         } else if self.all_still() && now >= self.hang.ask_at {
             self.collect(Purpose::Proof, (true, false), (Duration::ZERO, ANSWER_MAX), now);
         }
@@ -179,11 +178,16 @@ impl Hosts {
         for &at in &missing {
             self.remotes[at].order(&Order::Facts(order));
         }
+        let round_trip = match purpose {
+            // A host that has failed keeps the others waiting.
+            Purpose::Failure { .. } => ROUND_TRIP_MAX / 4,
+            _ => ROUND_TRIP_MAX,
+        };
         self.hang.collection = Some(Collection {
             order,
             purpose,
             missing,
-            until: now + most + ROUND_TRIP_MAX,
+            until: now + most + round_trip,
             waiting: false,
             answers: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -287,7 +291,9 @@ impl Hosts {
 
     /// All ranks wait for ever: says why.
     fn on_verdict(&mut self, collection: &Collection) {
-        let seen = seen_in(collection.reports.values());
+        // Ranks of hosts that are over have left.
+        let left = self.hang.at_the_end.values();
+        let seen = seen_in(collection.reports.values().chain(left));
         let verdict = why::deadlock(&seen);
         let lines = self.hang.settings.lines(&verdict, &seen);
         if self.hang.settings.report_only {
@@ -399,7 +405,7 @@ fn seen_in<'a>(reports: impl Iterator<Item = &'a FactsReport>) -> Vec<Seen> {
 }
 
 /// How long daemons may take to answer, beyond the time that they wait for ranks.
-const ROUND_TRIP_MAX: Duration = Duration::from_millis(600);
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
 /// How long answers are waited for on behalf of others.
 const CLIENT_MAX: Duration = crate::job_facts::ANSWER_MAX;
 /// How much later than others ranks may notice that a host cannot be reached.
