@@ -182,7 +182,10 @@ impl Trace {
             is_full: Mutex::new(false),
             threads: AtomicU32::new(0),
         };
-        trace.add_piece(0)?;
+        if let Err(error) = trace.add_piece(0) {
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
         let header = trace.header();
         let (ns, now) = trace.clock.pair();
         header.me.store(me.0, Ordering::Relaxed);
@@ -353,6 +356,17 @@ impl Drop for TracedCall {
             self.end();
         }
     }
+}
+
+/// Records the call in which the rank has joined its job: it began before anything could be recorded.
+pub fn joined_in(name: CallName) {
+    let Some(trace) = TRACE.get().filter(|_| is_on()) else { return };
+    trace.record(CALL, |record| {
+        record.slot.set_plain(name);
+        record.begin.store(trace.header().start.load(Ordering::Relaxed), Ordering::Relaxed);
+        record.end.store(trace.clock.now(), Ordering::Relaxed);
+        record.extra.store(trace.next.load(Ordering::Relaxed), Ordering::Relaxed);
+    });
 }
 
 /// Records the arguments of the call that the thread is in. If it has some already, as `MPI_Startall` has, these are
