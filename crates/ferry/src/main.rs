@@ -64,7 +64,7 @@ enum Command {
     /// Compiles, checks and measures user code for the NIC.
     #[command(subcommand)]
     Module(module::Module),
-    Report(trace::Report),
+    Report(trace::TraceReport),
     /// Starts the ranks of a job, on this machine or on several. `ferry run --help` describes its options.
     #[command(disable_help_flag = true)]
     Run {

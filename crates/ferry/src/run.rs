@@ -118,6 +118,8 @@ enum NoJob {
     Hosts(HostsError),
     Far(NoFar),
     Recording(NoRecording),
+    /// A job on several hosts was to be recorded.
+    RecordedHosts,
     /// The reaper does not start.
     Reaper(io::Error),
     Os {
@@ -129,7 +131,7 @@ enum NoJob {
 impl NoJob {
     fn exit_code(&self) -> u8 {
         match self {
-            NoJob::Options(_) => 2,
+            NoJob::Options(_) | NoJob::RecordedHosts => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
             NoJob::Hosts(_)
@@ -176,6 +178,12 @@ impl fmt::Display for UncodedReason<'_> {
             NoJob::Hosts(bad) => write!(f, "{bad}"),
             NoJob::Far(bad) => write!(f, "{bad}"),
             NoJob::Recording(bad) => write!(f, "{bad}"),
+            NoJob::RecordedHosts => {
+                write!(
+                    f,
+                    "--trace and --stats record jobs on one host only; leave them or --hosts out"
+                )
+            }
             NoJob::Reaper(error) => {
                 write!(f, "cannot start the reaper, the process that guards the job: ")?;
                 sys::tell_of_start(error, f)
@@ -222,6 +230,9 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         eprintln!("ferry run: ignored, no meaning here: {}", options.ignored.join(", "));
     }
     if options.hosts.iter().any(|host| !host.is_here()) {
+        if options.recording.is_any() {
+            return Err(NoJob::RecordedHosts);
+        }
         return hosts::run(options);
     }
     let plan = Plan::new(options).map_err(NoJob::Plan)?;

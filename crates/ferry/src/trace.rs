@@ -17,7 +17,7 @@ mod stats;
 use ferrywire_host::facts::CallName;
 
 pub(crate) use recording::{NoRecording, Recording, RecordingRequest};
-pub(crate) use report::Report;
+pub(crate) use report::TraceReport;
 
 /// What all ranks of a job did. Times are in nanoseconds since the first of them joined it.
 #[derive(Clone, Debug, Default, PartialEq)]

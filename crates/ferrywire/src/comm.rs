@@ -119,6 +119,7 @@ impl Comm {
         let world =
             Comm::new(Inner { job, name: WORLD.into(), members, claim: None, module: None });
         world.runtime().note_name(WORLD);
+        trace::joined_in(const { rust_name("init") });
         world
     }
 

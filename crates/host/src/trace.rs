@@ -48,8 +48,10 @@ struct Trace {
     next: AtomicU64,
     /// Where the pieces of the file are mapped.
     pieces: Box<[AtomicPtr<Record>]>,
-    /// Held while a piece is added. Whether one could not be.
-    is_full: Mutex<bool>,
+    /// Held while a piece is added.
+    growing: Mutex<()>,
+    /// A piece could not be added.
+    is_full: AtomicBool,
     threads: AtomicU32,
 }
 
@@ -179,10 +181,14 @@ impl Trace {
             clock: Clock::choose(),
             next: AtomicU64::new(1),
             pieces: (0..pieces).map(|_| AtomicPtr::default()).collect(),
-            is_full: Mutex::new(false),
+            growing: Mutex::default(),
+            is_full: AtomicBool::new(false),
             threads: AtomicU32::new(0),
         };
-        trace.add_piece(0)?;
+        if let Err(error) = trace.add_piece(0) {
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
         let header = trace.header();
         let (ns, now) = trace.clock.pair();
         header.me.store(me.0, Ordering::Relaxed);
@@ -207,7 +213,8 @@ impl Trace {
         match map::reserve(&self.file, at, PIECE_BYTES) {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 // The file system cannot reserve, so it is filled.
-                self.file.write_all_at(&vec![0; PIECE_BYTES as usize], at)?;
+                let zeros = vec![0; usize::try_from(PIECE_BYTES).unwrap_or(0)];
+                self.file.write_all_at(&zeros, at)?;
             }
             reserved => reserved?,
         }
@@ -223,13 +230,16 @@ impl Trace {
     #[inline(never)]
     fn grow(&self, piece: usize) -> Option<*mut Record> {
         let place = self.pieces.get(piece)?;
-        let mut is_full = self.is_full.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_full && place.load(Ordering::Relaxed).is_null() {
-            if let Err(error) = self.add_piece(piece) {
-                let code = error.raw_os_error().and_then(|code| u32::try_from(code).ok());
-                self.header().error.store(code.unwrap_or(0), Ordering::Relaxed);
-                *is_full = true;
-            }
+        if self.is_full.load(Ordering::Relaxed) {
+            return None;
+        }
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.load(Ordering::Relaxed).is_null()
+            && let Err(error) = self.add_piece(piece)
+        {
+            let code = error.raw_os_error().and_then(|code| u32::try_from(code).ok());
+            self.header().error.store(code.unwrap_or(0), Ordering::Relaxed);
+            self.is_full.store(true, Ordering::Relaxed);
         }
         Some(place.load(Ordering::Relaxed)).filter(|piece| !piece.is_null())
     }
@@ -353,6 +363,17 @@ impl Drop for TracedCall {
             self.end();
         }
     }
+}
+
+/// Records the call in which the rank has joined its job: it began before anything could be recorded.
+pub fn joined_in(name: CallName) {
+    let Some(trace) = TRACE.get().filter(|_| is_on()) else { return };
+    trace.record(CALL, |record| {
+        record.slot.set_plain(name);
+        record.begin.store(trace.header().start.load(Ordering::Relaxed), Ordering::Relaxed);
+        record.end.store(trace.clock.now(), Ordering::Relaxed);
+        record.extra.store(trace.next.load(Ordering::Relaxed), Ordering::Relaxed);
+    });
 }
 
 /// Records the arguments of the call that the thread is in. If it has some already, as `MPI_Startall` has, these are

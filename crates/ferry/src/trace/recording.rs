@@ -91,6 +91,11 @@ impl Recording {
     /// Writes the result. Returns what to tell the user.
     pub(crate) fn end(mut self) -> Vec<String> {
         let (parts, mut lines) = self.parts();
+        if parts.is_empty() {
+            self.request.trace.iter().for_each(|path| remove(path));
+            lines.push(NOTHING.to_owned());
+            return lines;
+        }
         let timeline = merge::merge(parts);
         for rank in timeline.ranks.iter().filter(|rank| rank.dropped > 0) {
             let why = match &rank.trouble {
@@ -115,8 +120,7 @@ impl Recording {
                     path.display(),
                 ),
                 Err(error) => {
-                    // A part of a trace is of no use.
-                    let _ = fs::remove_file(path);
+                    remove(path);
                     format!("cannot write the trace to {}: {error}", path.display())
                 }
             });
@@ -133,7 +137,7 @@ impl Recording {
                 }
             }
             if self.request.stats {
-                lines.extend(stats.lines());
+                lines.push(stats.lines().join("\n"));
             }
         }
         lines
@@ -153,6 +157,13 @@ impl Recording {
     }
 }
 
+/// Removes a trace that is of no use. What is not a file, such as /dev/null, stays.
+fn remove(path: &Path) {
+    if path.metadata().is_ok_and(|facts| facts.is_file()) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Reads the file of a rank, and removes it.
 fn read(path: &Path) -> io::Result<TracePart> {
     let part = TracePart::read(path);
@@ -166,6 +177,8 @@ impl Drop for Recording {
     }
 }
 
+const NOTHING: &str =
+    "no rank has recorded anything: the program has not called MPI_Init, or uses another MPI";
 /// How much all ranks may record together, and each of them.
 const BYTES_OF_ALL: u64 = 1 << 30;
 const BYTES_OF_RANK_MIN: u64 = 1 << 20;

@@ -17,7 +17,7 @@ use crate::out;
 ///
 /// The page is one file for any browser, and loads nothing from elsewhere.
 #[derive(Args)]
-pub(crate) struct Report {
+pub(crate) struct TraceReport {
     /// The trace.
     #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Report {
     json: bool,
 }
 
-impl Report {
+impl TraceReport {
     pub(crate) fn run(&self) -> ExitCode {
         match self.attempt() {
             Ok(()) => ExitCode::SUCCESS,

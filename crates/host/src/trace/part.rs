@@ -8,7 +8,7 @@ use ferrywire_nic::MatchWord;
 
 use super::{
     AGENT, ARGUMENTS, AWAITED, CALL, COMPLETED, Clock, DEPTH, Header, MAGIC, NAME, NAME_BYTES,
-    OBJECT, OPEN, POLLS, POSTED, RECEIVED, RECORD_BYTES, Record,
+    OBJECT, OPEN, POLLS, POSTED, RECEIVED, Record,
 };
 use crate::facts::{CallFact, CallSlot, Members};
 
@@ -211,7 +211,7 @@ impl TracePart {
     }
 }
 
-const RECORD: usize = RECORD_BYTES as usize;
+const RECORD: usize = size_of::<Record>();
 
 fn event(number: u64, raw: &[u8; RECORD], clock: &PartClock) -> Option<PartEvent> {
     let thread = half(raw, std::mem::offset_of!(Record, thread));

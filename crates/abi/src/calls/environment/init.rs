@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use ferrywire_mpi::info::Info;
+use ferrywire_runtime::trace;
 
 use crate::calls::entry::{answers, entries};
 use crate::calls::environment::membership;
@@ -20,7 +21,9 @@ use crate::objects::process;
 
 entries! {
     fn MPI_Init(_argc: Out<c_int>, _argv: Out<*mut *mut c_char>) {
-        membership::initialize(MPI_THREAD_SINGLE)
+        membership::initialize(MPI_THREAD_SINGLE)?;
+        trace::joined_in(CALL);
+        Ok(())
     }
 
     fn MPI_Init_thread(
@@ -28,6 +31,7 @@ entries! {
     ) {
         let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
         membership::initialize(level)?;
+        trace::joined_in(CALL);
         provided.put(level)
     }
 

@@ -352,7 +352,8 @@ fn heat_map(page: &mut String, timeline: &Timeline, stats: &Statistics) {
         let most = cells.values().map(|cell| value(Some(cell))).max().unwrap_or(0).max(1);
         let _ = write!(
             page,
-            "<div class=\"heat {class}\" style=\"grid-template-columns:max-content repeat({size},minmax(0,1fr))\"><span></span>"
+            "<div class=\"heat {class}\" style=\"max-width:{}rem;grid-template-columns:max-content repeat({size},minmax(0,1fr))\"><span></span>",
+            (2 + 3 * size).min(34)
         );
         let is_named =
             |cell: usize| size <= NAMES_MAX || cell.is_multiple_of(size.div_ceil(NAMES_MAX));
@@ -413,7 +414,7 @@ fn sizes(page: &mut String, stats: &Statistics) {
 fn durations(page: &mut String, timeline: &Timeline) {
     let mut classes: Vec<u64> = Vec::new();
     for call in timeline.ranks.iter().flat_map(|rank| &rank.calls).filter(|call| call.times == 1) {
-        let class = index(u64::from(call.inside_ns.max(1).ilog(4)));
+        let class = LIMITS.partition_point(|&limit| limit < call.inside_ns);
         if classes.len() <= class {
             classes.resize(class + 1, 0);
         }
@@ -422,13 +423,10 @@ fn durations(page: &mut String, timeline: &Timeline) {
     page.push_str("<section><h2>Lengths of calls</h2>\n<p>Calls that took up to so long.</p>\n");
     let first = classes.iter().position(|&calls| calls > 0).unwrap_or(0);
     let bars = classes.iter().enumerate().skip(first);
-    let bars = bars.map(|(class, &calls)| (time(4_u64.saturating_pow(short(class) + 1)), calls));
+    let limit = |class: usize| LIMITS.get(class).map_or("more".into(), |&limit| time(limit));
+    let bars = bars.map(|(class, &calls)| (limit(class), calls));
     histogram(page, &bars.collect::<Vec<_>>(), "calls");
     page.push_str("</section>\n");
-}
-
-fn short(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn histogram(page: &mut String, bars: &[(String, u64)], what: &str) {
@@ -552,6 +550,25 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
+/// The limits of the columns of the lengths of calls, in nanoseconds.
+const LIMITS: [u64; 16] = [
+    64,
+    250,
+    1_000,
+    4_000,
+    16_000,
+    64_000,
+    250_000,
+    1_000_000,
+    4_000_000,
+    16_000_000,
+    64_000_000,
+    250_000_000,
+    1_000_000_000,
+    4_000_000_000,
+    16_000_000_000,
+    64_000_000_000,
+];
 /// Columns of a strip.
 const COLUMNS: usize = 600;
 /// Ranks that have rows of their own.

@@ -51,10 +51,10 @@ impl Statistics {
 
     fn rank_lines(&self, lines: &mut Vec<String>) {
         lines.push(String::new());
-        lines.push(
-            "  rank         in MPI          calls     sent   received  late send.  imbalance"
-                .into(),
-        );
+        lines.push(format!(
+            "  {:<6} {:>9} {:>5} {:>10} {:>9} {:>9} {:>9} {:>9}",
+            "rank", "in MPI", "", "calls", "sent", "received", "late", "imbalance"
+        ));
         let mut order: Vec<usize> = (0..self.ranks.len()).collect();
         let hidden = order.len().saturating_sub(RANKS_SHOWN);
         if hidden > 0 {
@@ -66,9 +66,9 @@ impl Statistics {
                 lines.push(format!("  ... {hidden} ranks between these"));
             }
             let rank = &self.ranks[at];
-            let early = if rank.ended_early { "  ended early" } else { "" };
+            let early = if rank.ended_early { " *" } else { "" };
             lines.push(format!(
-                "  {:<8} {:>10} {:>3} % {:>10} {:>8}  {:>9} {:>11} {:>10}{early}",
+                "  {:<6} {:>9} {:>3} % {:>10} {:>9} {:>9} {:>9} {:>9}{early}",
                 rank.rank,
                 time(rank.mpi_ns),
                 percent(rank.mpi_ns, rank.run_ns),
@@ -79,17 +79,21 @@ impl Statistics {
                 time(rank.imbalance_ns),
             ));
         }
+        if self.ranks.iter().any(|rank| rank.ended_early) {
+            lines.push("  * has not left the job in order".into());
+        }
     }
 
     fn call_lines(&self, lines: &mut Vec<String>) {
         lines.push(String::new());
-        lines.push(
-            "  call                       calls      total       mean        max      bytes".into(),
-        );
+        lines.push(format!(
+            "  {:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            "call", "calls", "total", "mean", "max", "bytes"
+        ));
         for call in self.by_call.iter().take(CALLS_SHOWN) {
             let max = if call.max_ns > 0 { time(call.max_ns) } else { "-".into() };
             lines.push(format!(
-                "  {:<22} {:>9} {:>10} {:>10} {:>10} {:>10}",
+                "  {:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
                 call.call,
                 count(call.calls),
                 time(call.total_ns),
@@ -134,7 +138,7 @@ impl Statistics {
             });
             let pairs: Vec<String> = pairs.collect();
             lines.extend(indented(&format!(
-                "  late senders: receivers waited {} for {} messages that were sent later: rank {}",
+                "  late senders: ranks waited {} for {} messages whose senders came later: {}",
                 time(late.total_ns),
                 count(late.messages),
                 pairs.join(", "),
@@ -142,12 +146,13 @@ impl Statistics {
         }
         for one in self.collectives.by_call.iter().take(2).filter(|one| one.lost_ns > 0) {
             lines.extend(indented(&format!(
-                "  imbalance: ranks waited {} in {} of {} ({} calls) for the last to come: {} in the mean, {} at \
+                "  imbalance: ranks waited {} in {} of {} ({} {}) for the last to come: {} in the mean, {} at \
                  most; rank {} was the last in {}",
                 time(one.lost_ns),
                 one.call,
                 one.object,
                 count(one.calls),
+                if one.calls == 1 { "call" } else { "calls" },
                 time(one.spread_mean_ns),
                 time(one.spread_max_ns),
                 one.last_rank,
