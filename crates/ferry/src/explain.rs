@@ -121,7 +121,9 @@ fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
 
 /// The code that a user means, or what comes near.
 fn found(asked: &str) -> Result<(&'static str, &'static ErrorRow), String> {
-    let word = asked.trim().trim_matches(['[', ']', '.', ':', ',']).to_uppercase();
+    // Whoever passes the whole text of an error means its code.
+    let code = asked.rfind("[FW").map_or(asked, |at| &asked[at..]);
+    let word = code.trim().trim_matches(['[', ']', '.', ':', ',']).to_uppercase();
     let digits = word.strip_prefix("FW").unwrap_or(&word);
     let number: Option<u16> = digits.parse().ok();
     if let Some(known) = rows().find(|(_, row)| Some(row.code.number()) == number) {
@@ -313,7 +315,16 @@ all codes.
 
     #[test]
     fn codes_are_understood_however_they_are_written() {
-        for asked in ["FW0104", "fw0104", "0104", "104", "[FW0104]", "fw104", " FW0104. "] {
+        for asked in [
+            "FW0104",
+            "fw0104",
+            "0104",
+            "104",
+            "[FW0104]",
+            "fw104",
+            " FW0104. ",
+            "short [FW0101]: long [FW0104]",
+        ] {
             let (_, row) = found(asked).ok().unwrap_or_else(|| panic!("{asked} is a code"));
             assert_eq!(row.code, ErrorCode::TRUNCATED, "{asked}");
         }

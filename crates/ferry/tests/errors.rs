@@ -18,7 +18,7 @@ use ferrywire::{Operation, World};
 /// What a user types. The folder has the programs `rank` and `ssh-...`, a file that is no program, and a folder.
 const LINES: &[&str] = &[
     // Options and programs.
-    "ferry run --no-sutch 2 ./rank",
+    "ferry run --timout 2 ./rank",
     "ferry run --nosuchthing ./rank",
     "ferry run -n",
     "ferry run -n two ./rank",
@@ -34,7 +34,7 @@ const LINES: &[&str] = &[
     "ferry run -n 2 --stdin 5 true",
     "ferry run -n 2 --gdb=7 true",
     "ferry run -n 2 --gdb --rank-command 'valgrind %s' true",
-    "ferry run -n 2 --output ./nothing/file true",
+    "ferry run -n 2 --output ./text/file true",
     "ulimit -n 20; ferry run -n 200 true",
     // Hosts. None is reached.
     "ferry run --hostfile ./nothing true",
@@ -44,8 +44,8 @@ const LINES: &[&str] = &[
     "ferry run --hosts nosuch --rsh ./ssh-without-ferry true",
     "ferry run --hosts nosuch --rsh ./ssh-talks true",
     // Ranks that end.
-    "ferry run -n 2 sh -c 'exit 3'",
-    "ferry run -n 2 sh -c 'kill -SEGV $$'",
+    "ferry run -n 1 sh -c 'exit 3'",
+    "ferry run -n 1 sh -c 'kill -SEGV $$'",
     "ferry run -n 2 --timeout 0.5 sleep 60",
     "ferry run -n 1 true : -n 1 ./rank barrier",
     "ferry run -n 3 ./rank exit",
@@ -56,7 +56,7 @@ const LINES: &[&str] = &[
     // Ranks that wait for ever.
     "ferry run -n 2 ./rank tag",
     "ferry run -n 3 ./rank circle",
-    "ferry run -n 4 ./rank missing",
+    "ferry run -n 2 ./rank missing",
     "ferry run -n 2 ./rank gone",
     "ferry run -n 3 ./rank disagree",
     // Other commands.
@@ -80,8 +80,7 @@ fn member() {
         }
     };
     let (rank, size) = (i32::try_from(world.rank()).unwrap(), i32::try_from(world.size()).unwrap());
-    // What fails is reported by the launcher.
-    let _ = match work.as_str() {
+    let done = match work.as_str() {
         "barrier" => world.barrier(),
         "exit" if rank == 1 => std::process::exit(0),
         "abort" if rank == 1 => world.abort(4, "the input has no lines"),
@@ -94,10 +93,15 @@ fn member() {
         "circle" => world.receive_one::<u8>((rank + size - 1) % size, 4).map(drop),
         "gone" if rank == 0 => world.receive_one::<u8>(1, 5).map(drop),
         "gone" => Ok(()),
-        "missing" if rank == 2 => Ok(()),
+        "missing" if rank == 1 => Ok(()),
         "disagree" if rank == 2 => world.allreduce(&mut 1u64, Operation::Sum),
         _ => world.barrier(),
     };
+    if done.is_err() {
+        // The launcher says why.
+        drop(world);
+        std::process::exit(1);
+    }
 }
 
 /// Rank 0 waits for a message with another tag.

@@ -115,8 +115,18 @@ impl fmt::Display for NotStarted {
             }
             NotStarted::Debugger(error) => write!(f, "{error}"),
             NotStarted::Program { rank, size, file, error } => {
-                write!(f, "cannot start {} as rank {rank} of {size}: ", file.display())?;
-                sys::tell_of_start(error, f)
+                let file = file.display();
+                write!(f, "cannot start {file} as rank {rank} of {size}: ")?;
+                match error.kind() {
+                    // The file itself has been found.
+                    io::ErrorKind::NotFound => {
+                        write!(
+                            f,
+                            "there is no such interpreter as it names; ferry info {file} says which"
+                        )
+                    }
+                    _ => sys::tell_of_start(error, f),
+                }
             }
         }
     }
