@@ -154,6 +154,7 @@ impl NoJob {
             NoJob::Far(NoFar::HostAddressError { .. }) => ErrorCode::ADDRESS,
             NoJob::Far(NoFar::NoFabric { .. }) => ErrorCode::RAIL,
             NoJob::Recording(_) => ErrorCode::TRACE,
+            NoJob::RecordedHosts => ErrorCode::OPTION_CONFLICT,
             NoJob::Reaper(_) => ErrorCode::REAPER,
         }
     }
