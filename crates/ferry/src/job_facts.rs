@@ -30,7 +30,7 @@ use ferrywire_host::facts::{COUNTS_ONLY, Stage};
 
 use crate::run::own_name;
 use crate::why::{Seen, outside};
-pub(crate) use document::document;
+pub(crate) use document::{document, write_file};
 pub(crate) use process::ProcessTimes;
 pub(crate) use proof::{Proof, Proved, RankAnswer};
 pub(crate) use report::{FactsReport, RankRecord};
@@ -157,28 +157,21 @@ impl JobFacts {
 
     /// Asks all ranks to bring their facts up to date, waits a moment for those that are in the library, and reads them.
     pub(crate) fn ask(&mut self) -> Result<Snapshot, JobNotFound> {
-        self.question = self.question.wrapping_add(1);
-        self.read(true)
+        self.question = self.question.wrapping_add(1) & !COUNTS_ONLY;
+        self.ask_and_read()
     }
 
     /// Asks all ranks for their queues and counters only. This disturbs them less, and the answers prove nothing.
     pub(crate) fn ask_for_counts(&mut self) -> Result<Snapshot, JobNotFound> {
         self.question = self.question.wrapping_add(1) | COUNTS_ONLY;
-        self.read(true)
+        self.ask_and_read()
     }
 
-    /// Reads the facts as they are: queues are those of the last question.
-    pub(crate) fn look(&mut self) -> Result<Snapshot, JobNotFound> {
-        self.read(false)
-    }
-
-    fn read(&mut self, asks: bool) -> Result<Snapshot, JobNotFound> {
+    fn ask_and_read(&mut self) -> Result<Snapshot, JobNotFound> {
         match &mut self.source {
-            FactsSource::Launcher(asking) => asking.ask(asks),
+            FactsSource::Launcher(asking) => asking.ask(),
             FactsSource::Here(segment) => {
-                if asks {
-                    ask(segment, self.question);
-                }
+                ask(segment, self.question);
                 seen_here(segment, self.question)
             }
         }

@@ -320,6 +320,7 @@ fn mark_of(number: u32) -> String {
 /// What to do about ranks that wait for ever.
 fn hang_settings(options: &Options) -> HangSettings {
     HangSettings {
+        why_file: options.why_file.clone(),
         report_only: options.only_reports_deadlocks,
         timeout: options.hang_timeout_seconds.map(Duration::from_secs_f64),
     }

@@ -12,11 +12,13 @@
 //! | `waits.rs` | who waits for whom |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
+//! | `stacks.rs` | the stacks of ranks, by gdb |
 
 mod command;
 mod deadlock;
 mod disagreement;
 mod slow;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod waits;

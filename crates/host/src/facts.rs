@@ -81,6 +81,8 @@ pub struct Page {
     /// The rank without which a call has failed, and 1; else 0. And `next_call` at that time.
     missing: AtomicU32,
     missing_at: AtomicU32,
+    /// The rank that could not be reached, and 1; else 0.
+    unreachable: AtomicU32,
     /// Entries of `pending` in the answer, and those that found no room.
     listed: AtomicU32,
     unlisted: AtomicU32,
@@ -332,6 +334,11 @@ impl Page {
     pub(crate) fn miss(&self, peer: Peer) {
         self.missing.store(peer.0 + 1, Ordering::Relaxed);
         self.missing_at.store(self.next_call.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Records that a rank could not be reached.
+    pub(crate) fn note_unreachable(&self, peer: Peer) {
+        self.unreachable.store(peer.0 + 1, Ordering::Relaxed);
     }
 
     /// Keeps the text of an error that the rank has reported.

@@ -165,6 +165,11 @@ impl Rank {
         self.first.publish_facts();
     }
 
+    /// Records that a call failed because a rank cannot be reached.
+    pub fn note_unreachable(&self, peer: Peer) {
+        self.facts.note_unreachable(peer);
+    }
+
     /// Whether a rank is on this host.
     pub fn is_here(&self, peer: Peer) -> bool {
         self.local_rank_of(peer).is_some()

@@ -342,6 +342,9 @@ impl Core {
         self.is_asked = false;
         let facts = shared.facts();
         if shared.plane.is_first() && facts.is_asked() {
+            if self.nic.ask_all(&mut self.port) {
+                self.port.rail.flush();
+            }
             self.write_facts(shared, waits);
         }
     }

@@ -6,11 +6,13 @@
 //! silence, and the answer to it settles everything sent before it. Any other frame was perhaps sent before ours, and
 //! only shows that the peer was there until then.
 
+use alloc::vec::Vec;
+
 use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::limits::Limits;
 use crate::nic::{Nic, Variant};
-use crate::peers::At;
+use crate::peers::{At, PeerState};
 use crate::port::{Port, Progress};
 use crate::types::{Peer, Span, Time};
 
@@ -89,6 +91,15 @@ impl Silence {
     /// Time that does not count, because we did not listen.
     pub(crate) fn excuse(&mut self, ns: u64) {
         self.since = self.since.after(ns);
+    }
+
+    /// Asks ahead of time; false if the peer owes nothing, or is being asked.
+    fn ask_now(&mut self) -> bool {
+        let asks = self.owes && self.question == Question::None;
+        if asks {
+            self.question = Question::Last;
+        }
+        asks
     }
 
     pub(crate) fn owes(&self) -> bool {
@@ -178,6 +189,23 @@ impl<V: Variant> Nic<V> {
         }
     }
 
+    /// Asks all peers on reliable rails that owe a sign of life for one, at once: their answers acknowledge what was sent.
+    /// True if there are any.
+    pub fn ask_all(&mut self, port: &mut impl Port) -> bool {
+        let owes = |state: &PeerState| state.silence.as_ref().is_some_and(|it| it.owes());
+        let peers: Vec<Peer> =
+            self.peers.iter().filter(|state| owes(state)).map(|state| state.peer).collect();
+        for &peer in &peers {
+            let Some(at) = self.peers.find(peer) else { continue };
+            if self.peers[at].silence.as_mut().is_some_and(|silence| silence.ask_now()) {
+                self.stats.signs += 1;
+                self.send(at, Kind::Ask, Span::EMPTY, None, port);
+            }
+        }
+        self.settle(port);
+        !peers.is_empty()
+    }
+
     /// Gives up a silent peer; false if that has to wait.
     pub(crate) fn give_up(&mut self, peer: Peer, port: &mut impl Port) -> bool {
         let now = !V::has(Bug::NeverGivenUp) && port.give_up(peer) == Progress::Done;
@@ -221,6 +249,21 @@ mod tests {
 
     fn look(silence: &mut Silence, second: u64, mut heard: bool) -> Concern {
         silence.look(at(second), &mut heard, &LIMITS())
+    }
+
+    #[test]
+    fn a_question_ahead_of_time_is_one_question() {
+        let mut silence = Silence::default();
+        assert!(!silence.ask_now(), "it owes nothing");
+        silence.expect(|| at(0));
+        assert!(silence.ask_now() && !silence.ask_now());
+        assert_eq!(look(&mut silence, 1, false), Concern::Nothing);
+        silence.expect(|| at(1));
+        assert!(!silence.ask_now(), "the question was sent before the last frame");
+        silence.on_answer();
+        assert!(silence.owes() && silence.ask_now());
+        silence.on_answer();
+        assert!(!silence.owes());
     }
 
     #[test]

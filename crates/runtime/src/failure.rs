@@ -61,8 +61,9 @@ impl Process {
                 let rank = (0..).zip(self.rank().world()).find(|&(_, member)| member == peer);
                 let rank = rank.map(|(rank, _)| rank);
                 let unreachable = self.rank().trouble(peer);
-                if unreachable.is_none() {
-                    self.rank().note_missing(peer);
+                match unreachable {
+                    None => self.rank().note_missing(peer),
+                    Some(_) => self.rank().note_unreachable(peer),
                 }
                 Failure::PeerDown { peer, rank, unreachable }
             }

@@ -1,12 +1,15 @@
 //! All facts of a rank as JSON, for people and programs that look for more than a sentence says.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use ferrywire_host::facts::{CallFact, CallKind, PendingFact, Stage};
 use ferrywire_host::nic::{MatchWord, Peer, PendingKind};
 use ferrywire_mpi::comm::{number_of, user_tag};
 use ferrywire_runtime::call_name::name_of;
 use serde_json::{Value, json};
 
-use crate::why::{Outside, Seen};
+use crate::why::{Outside, Seen, groups};
 
 /// Everything that a rank tells about itself.
 pub(crate) fn document(seen: &Seen) -> Value {
@@ -53,6 +56,7 @@ pub(crate) fn document(seen: &Seen) -> Value {
         "frames_in_flight": answer.in_flight,
         "other_threads": answer.other_threads,
         "without_rank": facts.missing.map(|(peer, _)| peer.0),
+        "unreachable_rank": facts.unreachable.map(|peer| peer.0),
         "error": facts.error,
     })
 }
@@ -107,4 +111,19 @@ fn pending(one: &PendingFact) -> Value {
 
 fn number(peer: Option<Peer>) -> Option<u32> {
     peer.map(|peer| peer.0)
+}
+
+/// Writes a verdict and all facts of all ranks to a file; if `path` is a folder, to a file in it that is named after this
+/// process. Returns the path of the file.
+pub(crate) fn write_file(path: &Path, verdict: &str, seen: &[Seen]) -> io::Result<PathBuf> {
+    let path = match path.is_dir() {
+        true => path.join(format!("ferry-why.{}.json", std::process::id())),
+        false => path.to_owned(),
+    };
+    let ranks: Vec<Value> = seen.iter().map(document).collect();
+    let all = json!({ "verdict": verdict, "ranks": groups(seen), "facts": ranks });
+    let mut text = serde_json::to_vec_pretty(&all).expect("facts are plain data");
+    text.push(b'\n');
+    std::fs::write(&path, text)?;
+    Ok(path)
 }

@@ -106,4 +106,110 @@ mod tests {
         (facts.answer.in_flight, facts.answer.waiter) = (false, false);
         assert!(goes_on(&facts, false) && !goes_on(&facts, true));
     }
+
+    /// What ranks of the model leave out of their answers.
+    #[derive(Clone, Copy, Eq, PartialEq)]
+    enum Omits {
+        Nothing,
+        /// Frames that are not acknowledged.
+        Unacknowledged,
+        /// Frames that were sent and received.
+        Activity,
+    }
+
+    /// Ranks that react to what arrives, on a network that delays everything as it likes, while a launcher asks.
+    struct Model {
+        random: u64,
+        omits: Omits,
+        /// Frames under way: to whom, from whom, how many more it causes, and whether it is an acknowledgement.
+        network: Vec<(usize, usize, u32, bool)>,
+        unacknowledged: [u64; RANKS],
+        activity: [u64; RANKS],
+    }
+
+    const RANKS: usize = 3;
+
+    impl Model {
+        fn draw(&mut self, below: usize) -> usize {
+            // An xorshift generator.
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            usize::try_from(self.random >> 33).expect("31 bits") % below
+        }
+
+        fn send(&mut self, to: usize, from: usize, causes: u32) {
+            self.unacknowledged[from] += 1;
+            self.activity[from] += 1;
+            self.network.push((to, from, causes, false));
+        }
+
+        /// One of the frames under way arrives, whichever was sent first.
+        fn deliver(&mut self) {
+            if self.network.is_empty() {
+                return;
+            }
+            let at = self.draw(self.network.len());
+            let (to, from, causes, is_ack) = self.network.swap_remove(at);
+            if is_ack {
+                return self.unacknowledged[to] -= 1;
+            }
+            self.activity[to] += 1;
+            self.network.push((from, to, 0, true));
+            if causes > 0 {
+                let next = self.draw(RANKS);
+                self.send(next, to, causes - 1);
+            }
+        }
+
+        fn answer(&self, rank: usize) -> RankAnswer {
+            let in_flight = self.unacknowledged[rank] > 0 && self.omits != Omits::Unacknowledged;
+            let activity = if self.omits == Omits::Activity { 0 } else { self.activity[rank] };
+            RankAnswer { activity, may_go_on: in_flight }
+        }
+
+        /// Asks until the ranks seem to be stuck; whether they are.
+        fn is_right(&mut self) -> bool {
+            let mut proof = Proof::default();
+            loop {
+                let mut answers = BTreeMap::new();
+                while answers.len() < RANKS {
+                    for _ in 0..self.draw(4) {
+                        self.deliver();
+                    }
+                    let rank = self.draw(RANKS);
+                    let number = u32::try_from(rank).expect("few");
+                    if !answers.contains_key(&number) {
+                        answers.insert(number, self.answer(rank));
+                    }
+                }
+                if proof.on_answers(&answers) == Proved::Stuck {
+                    return self.network.iter().all(|&(.., is_ack)| is_ack);
+                }
+            }
+        }
+    }
+
+    fn wrong_proofs(omits: Omits) -> usize {
+        let wrong = |&seed: &u64| {
+            let (network, none) = (Vec::new(), [0; RANKS]);
+            let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut model = Model { random, omits, network, unacknowledged: none, activity: none };
+            for from in 0..RANKS {
+                let to = model.draw(RANKS);
+                model.send(to, from, 12);
+            }
+            !model.is_right()
+        };
+        (1..=5000).filter(wrong).count()
+    }
+
+    /// However late frames and answers are, nothing is on its way when ranks are taken to be stuck. Without either half of
+    /// an answer, that would not be so.
+    #[test]
+    fn nothing_is_on_its_way_when_ranks_are_stuck() {
+        assert_eq!(wrong_proofs(Omits::Nothing), 0);
+        assert!(wrong_proofs(Omits::Unacknowledged) > 0);
+        assert!(wrong_proofs(Omits::Activity) > 0);
+    }
 }

@@ -22,8 +22,8 @@ pub(crate) struct Answering {
 
 struct Client {
     stream: UnixStream,
-    /// It waits for facts, and whether ranks are to be asked first.
-    wants: Option<bool>,
+    /// It waits for facts.
+    wants: bool,
     /// What is to be written to it.
     backlog: VecDeque<u8>,
     gone: bool,
@@ -74,22 +74,22 @@ impl Answering {
         let Ok((stream, _)) = self.listener.accept() else { return };
         let is_own = user_of(stream.as_fd()).is_ok_and(is_ours);
         if is_own && self.clients.len() < CLIENTS_MAX && stream.set_nonblocking(true).is_ok() {
-            let (wants, backlog) = (None, VecDeque::new());
-            self.clients.push(Client { stream, wants, backlog, gone: false });
+            let backlog = VecDeque::new();
+            self.clients.push(Client { stream, wants: false, backlog, gone: false });
         }
     }
 
-    /// Whether somebody wants facts, and whether ranks are to be asked first.
-    pub(crate) fn wanted(&self) -> Option<bool> {
-        self.clients.iter().filter(|client| !client.gone).filter_map(|client| client.wants).max()
+    /// Whether somebody wants facts.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.clients.iter().any(|client| client.wants && !client.gone)
     }
 
     /// Tells facts to all who want them.
     pub(crate) fn answer(&mut self, report: &mut FactsReport) {
         let bytes = report.emit();
         let length = u32::try_from(bytes.len()).expect("facts are short").to_le_bytes();
-        for client in self.clients.iter_mut().filter(|client| client.wants.is_some()) {
-            client.wants = None;
+        for client in self.clients.iter_mut().filter(|client| client.wants) {
+            client.wants = false;
             client.backlog.extend(length);
             client.backlog.extend(&bytes);
             client.write();
@@ -104,7 +104,7 @@ impl Client {
         }
         let mut request = [0];
         match self.stream.read(&mut request) {
-            Ok(1) => self.wants = Some(request[0] == ASK),
+            Ok(1) => self.wants = true,
             Err(error) if is_for_now(&error) => {}
             _ => self.gone = true,
         }
@@ -137,9 +137,9 @@ impl Asking {
         Ok(Asking(stream))
     }
 
-    /// Asks for the facts of all ranks, which are brought up to date first if `asks` is set.
-    pub(super) fn ask(&mut self, asks: bool) -> Result<Snapshot, JobNotFound> {
-        let report = self.answer(if asks { ASK } else { LOOK }).map_err(|error| {
+    /// Asks for the facts of all ranks, which are brought up to date first.
+    pub(super) fn ask(&mut self) -> Result<Snapshot, JobNotFound> {
+        let report = self.answer().map_err(|error| {
             let is_over = matches!(
                 error.kind(),
                 ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
@@ -150,8 +150,8 @@ impl Asking {
         Ok(Snapshot { question, is_whole: true, ranks })
     }
 
-    fn answer(&mut self, request: u8) -> io::Result<FactsReport> {
-        self.0.write_all(&[request])?;
+    fn answer(&mut self) -> io::Result<FactsReport> {
+        self.0.write_all(&[ASK])?;
         let mut length = [0; 4];
         self.0.read_exact(&mut length)?;
         let length = u32::from_le_bytes(length);
@@ -195,8 +195,7 @@ fn is_for_now(error: &io::Error) -> bool {
 
 /// How names of sockets begin.
 const NAME: &str = "ferrywire-facts-";
-/// What a client asks for: facts as they are, or after ranks have been asked.
-const LOOK: u8 = b'l';
+/// What a client sends when it wants facts.
 const ASK: u8 = b'a';
 /// How many clients are answered at the same time.
 const CLIENTS_MAX: usize = 16;
@@ -223,22 +222,21 @@ mod tests {
         assert!(launchers().contains(&(job, std::process::id())));
         let client = std::thread::spawn(move || {
             let mut asking = Asking::connect(job, std::process::id()).expect("it listens");
-            let first = asking.ask(true).expect("an answer").question;
-            (first, asking.ask(false).expect("an answer").question)
+            let first = asking.ask().expect("an answer").question;
+            (first, asking.ask().expect("an answer").question)
         });
-        let mut told = Vec::new();
-        while told.len() < 2 {
+        let mut told = 0;
+        while told < 2 {
             let sources: Vec<AnsweringSource> =
                 answering.readers().chain(answering.writers()).map(|(_, source)| source).collect();
             sources.into_iter().for_each(|source| answering.on_ready(source));
-            if let Some(asks) = answering.wanted() {
-                told.push(asks);
-                let question = u32::try_from(told.len()).expect("few");
-                answering.answer(&mut FactsReport { question, ..FactsReport::default() });
+            if answering.is_wanted() {
+                told += 1;
+                answering.answer(&mut FactsReport { question: told, ..FactsReport::default() });
             }
             answering.tidy();
             std::thread::yield_now();
         }
-        assert_eq!((client.join().expect("it ends"), told), ((1, 2), vec![true, false]));
+        assert_eq!(client.join().expect("it ends"), (1, 2));
     }
 }

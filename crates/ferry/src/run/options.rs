@@ -9,6 +9,7 @@ mod table;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub(super) struct Options {
     pub(super) hang_timeout_seconds: Option<f64>,
     /// A job whose ranks wait for each other for ever is reported, and not ended.
     pub(super) only_reports_deadlocks: bool,
+    /// Where all facts of ranks are written with a verdict on them.
+    pub(super) why_file: Option<PathBuf>,
     pub(super) dry_run: bool,
     /// The hosts of the job. If the list is empty, or all are this machine, the launcher starts all ranks itself.
     pub(super) hosts: Vec<Host>,
@@ -342,6 +345,7 @@ fn apply(
         Meaning::TrustFabric => options.trusts_fabric = true,
         Meaning::Rail => options.rail = values.rail()?,
         Meaning::HangTimeout => options.hang_timeout_seconds = Some(values.seconds()?),
+        Meaning::WhyFile => options.why_file = Some(values.take()?.into()),
         Meaning::OnDeadlock => options.only_reports_deadlocks = values.on_deadlock()?,
         Meaning::OnDeath => options.fault_tolerant = values.on_death()?,
         Meaning::FaultTolerant { values: count } => {

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
+use super::stacks::{self, RankStacks};
 use super::{deadlock, groups, slow, waiting_for};
-use crate::job_facts::{JobFacts, JobNotFound, Proof, Proved};
+use crate::job_facts::{JobFacts, JobNotFound, Proof, Proved, document};
 use crate::out;
+use crate::run::is_this_host;
 
 /// Says where the ranks of a running job are, and who waits for whom.
 #[derive(Args)]
@@ -19,34 +21,51 @@ pub(crate) struct Why {
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
+    /// Print what each thread of each rank on this host is doing, as gdb sees it.
+    #[arg(long)]
+    stacks: bool,
 }
 
 /// What is printed.
 #[derive(Serialize)]
 struct Report {
+    /// The number of the job.
+    job: u32,
     /// Whether it is proved that the job will never go on.
     deadlock: bool,
     /// Whether all ranks of the job are seen. Those of other hosts are not if the launcher is on another host.
     whole: bool,
     verdict: String,
     ranks: Vec<String>,
+    /// All that is known of each rank.
+    facts: Vec<serde_json::Value>,
+    /// The stacks of the ranks on this host, if they were wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stacks: Option<Vec<RankStacks>>,
 }
 
 impl Why {
     pub(crate) fn run(&self) -> ExitCode {
-        let report = match JobFacts::find(self.process).and_then(|mut job| report(&mut job)) {
-            Ok(report) => report,
-            Err(error) => {
-                eprintln!("ferry why: {error}");
-                return ExitCode::FAILURE;
-            }
-        };
+        let (mut report, here) =
+            match JobFacts::find(self.process).and_then(|mut job| report(&mut job)) {
+                Ok(found) => found,
+                Err(error) => {
+                    eprintln!("ferry why: {error}");
+                    return ExitCode::FAILURE;
+                }
+            };
+        if self.stacks {
+            report.stacks = stacks::of(&here);
+        }
         if self.json {
             out::json(&report);
             return ExitCode::SUCCESS;
         }
         out::line(&report.verdict);
         report.ranks.iter().for_each(|line| out::line(format!("  {line}")));
+        for RankStacks { rank, process, stacks } in report.stacks.iter().flatten() {
+            out::line(format!("\nrank {rank} (pid {process}):\n{stacks}"));
+        }
         if !report.whole {
             eprintln!(
                 "ferry why: other ranks of the job are on other hosts; the host of the launcher shows them all"
@@ -56,7 +75,8 @@ impl Why {
     }
 }
 
-fn report(job: &mut JobFacts) -> Result<Report, JobNotFound> {
+/// The report, and the ranks on this host with their processes.
+fn report(job: &mut JobFacts) -> Result<(Report, Vec<(String, u32)>), JobNotFound> {
     let mut proof = Proof::default();
     let first = job.ask()?;
     let mut proved = proof.on_answers(&first.answers());
@@ -70,5 +90,16 @@ fn report(job: &mut JobFacts) -> Result<Report, JobNotFound> {
         true => deadlock(&seen),
         false => slow(&seen, waiting_for(&seen)),
     };
-    Ok(Report { deadlock: deadlocked, whole, verdict: verdict.0, ranks: groups(&seen) })
+    let report = Report {
+        job: job.job(),
+        deadlock: deadlocked,
+        whole,
+        verdict: verdict.0,
+        ranks: groups(&seen),
+        facts: seen.iter().map(document).collect(),
+        stacks: None,
+    };
+    let here = seen.iter().filter(|one| is_this_host(&one.host) && one.ending.is_none());
+    let here = here.map(|one| (one.name.clone(), one.process)).collect();
+    Ok((report, here))
 }

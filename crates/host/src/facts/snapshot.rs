@@ -54,6 +54,8 @@ pub struct Facts {
     pub answer: FactsAnswer,
     /// The rank without which a call has failed, and how many calls the rank had made then.
     pub missing: Option<(Peer, u32)>,
+    /// The rank that a call could not reach.
+    pub unreachable: Option<Peer>,
     /// The text of the last error that the rank has reported, or nothing.
     pub error: String,
 }
@@ -387,6 +389,7 @@ fn facts(page: &Page) -> Facts {
         missing: load(&page.missing)
             .checked_sub(1)
             .map(|peer| (Peer(peer), load(&page.missing_at) / CALL_BYTES)),
+        unreachable: load(&page.unreachable).checked_sub(1).map(Peer),
         error: text(&page.error.0),
     }
 }

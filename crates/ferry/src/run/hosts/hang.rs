@@ -145,7 +145,7 @@ impl Hosts {
     }
 
     fn collect_what_is_due(&mut self, now: Instant) {
-        let client = self.hang.answering.as_ref().and_then(Answering::wanted);
+        let is_wanted = self.hang.answering.as_ref().is_some_and(Answering::is_wanted);
         let live = self.live();
         let is_quiet = |&at: &usize| self.remotes[at].quiet.is_some();
         let slow = !self.hang.slow_reported && !live.is_empty() && live.iter().all(is_quiet);
@@ -153,9 +153,8 @@ impl Hosts {
             self.hang.slow_reported |= slow;
             self.hang.user_asks = false;
             self.collect(Purpose::Slow, (true, true), (Duration::ZERO, SETTLE), now);
-        } else if let Some(asks) = client {
-            let most = if asks { CLIENT_MAX } else { Duration::ZERO };
-            self.collect(Purpose::Client, (asks, true), (Duration::ZERO, most), now);
+        } else if is_wanted {
+            self.collect(Purpose::Client, (true, true), (Duration::ZERO, CLIENT_MAX), now);
         } else if self.all_still() && now >= self.hang.ask_at {
             self.collect(Purpose::Proof, (true, false), (Duration::ZERO, ANSWER_MAX), now);
         }
@@ -177,11 +176,16 @@ impl Hosts {
         for &at in &missing {
             self.remotes[at].order(&Order::Facts(order));
         }
+        let round_trip = match purpose {
+            // A host that has failed keeps the others waiting.
+            Purpose::Failure { .. } => ROUND_TRIP_MAX / 4,
+            _ => ROUND_TRIP_MAX,
+        };
         self.hang.collection = Some(Collection {
             order,
             purpose,
             missing,
-            until: now + most + ROUND_TRIP_MAX,
+            until: now + most + round_trip,
             waiting: false,
             answers: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -248,7 +252,9 @@ impl Hosts {
                 seen.iter_mut().for_each(|one| one.polls = polling.contains(&one.peer));
                 let since = why::waiting_for(&seen);
                 let since = self.hang.settings.timeout.map_or(since, |limit| since.max(limit));
-                self.say_verdict(&why::slow(&seen, since), &why::groups(&seen));
+                let verdict = why::slow(&seen, since);
+                let lines = self.hang.settings.lines(&verdict, &seen);
+                self.say_verdict(&verdict, &lines);
             }
             Purpose::Client => {
                 let mut report = FactsReport::now(collection.order.question);
@@ -283,8 +289,11 @@ impl Hosts {
 
     /// All ranks wait for ever: says why.
     fn on_verdict(&mut self, collection: &Collection) {
-        let seen = seen_in(collection.reports.values());
-        let (verdict, lines) = (why::deadlock(&seen), why::groups(&seen));
+        // Ranks of hosts that are over have left.
+        let left = self.hang.at_the_end.values();
+        let seen = seen_in(collection.reports.values().chain(left));
+        let verdict = why::deadlock(&seen);
+        let lines = self.hang.settings.lines(&verdict, &seen);
         if self.hang.settings.report_only {
             return self.say_verdict(&verdict, &lines);
         }
@@ -328,16 +337,19 @@ impl Hosts {
                 return self.collect(again, (true, true), (NOTICE, NOTICE), now);
             }
             Some(host) => {
-                let reason = failure.why.split_once(UNREACHABLE).map(|(_, reason)| reason);
+                let errors = seen.iter().filter(|one| one.facts.unreachable.is_some());
+                let errors = errors.map(|one| one.facts.error.as_str());
+                let mut errors = std::iter::once(failure.why.as_str()).chain(errors);
+                let reason = errors.find_map(|text| Some(text.split_once(UNREACHABLE)?.1));
                 let host = (self.remotes[host].name(), self.remotes[host].ranks());
                 Some(why::unreachable(&seen, host, reason))
             }
             None => why::explanation(&seen, misses, left),
         };
-        let lines = why::groups(&seen);
+        let lines = verdict.as_ref().map(|verdict| self.hang.settings.lines(verdict, &seen));
         let failure = self.failure.as_mut().expect("it is there");
         match verdict {
-            Some(verdict) => failure.explain(verdict.0, lines),
+            Some(verdict) => failure.explain(verdict.0, lines.unwrap_or_default()),
             None if failure.ended && !error.is_empty() => failure.add_error(&error),
             None => {}
         }
@@ -352,7 +364,7 @@ impl Hosts {
             known.is_none_or(|one| one.ending.is_none() && !one.leaves)
         };
         let missed = seen.iter().filter_map(|one| {
-            let (peer, _) = one.facts.missing.filter(|(peer, _)| runs(peer.0))?;
+            let peer = one.facts.unreachable.filter(|peer| runs(peer.0))?;
             let (by, of) = (host_of(one.peer)?, host_of(peer.0)?);
             (by != of).then_some((by, of, peer.0))
         });
@@ -390,7 +402,7 @@ fn seen_in<'a>(reports: impl Iterator<Item = &'a FactsReport>) -> Vec<Seen> {
 }
 
 /// How long daemons may take to answer, beyond the time that they wait for ranks.
-const ROUND_TRIP_MAX: Duration = Duration::from_millis(600);
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
 /// How long answers are waited for on behalf of others.
 const CLIENT_MAX: Duration = crate::job_facts::ANSWER_MAX;
 /// How much later than others ranks may notice that a host cannot be reached.

@@ -10,6 +10,7 @@
 //! they answer: `hosts/hang.rs` decides.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ferrywire_host::facts::{FACTS_BYTES, Facts, Glance};
@@ -20,7 +21,9 @@ use super::super::report::{Failure, Told};
 use super::super::sys::Ending;
 use super::super::wire::{self, FactsOrder, FrameKind, News};
 use super::{Job, Phase};
-use crate::job_facts::{FactsReport, ProcessTimes, Proof, Proved, RankAnswer, RankRecord};
+use crate::job_facts::{
+    self, FactsReport, ProcessTimes, Proof, Proved, RankAnswer, RankRecord,
+};
 use crate::why::{self, Seen, Verdict};
 
 /// What has been seen of the ranks so far.
@@ -45,12 +48,30 @@ pub(in super::super) struct Hang {
 }
 
 /// What to do about a job that is stuck.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in super::super) struct HangSettings {
+    /// Where all facts are written when something has been found out about ranks.
+    pub(in super::super) why_file: Option<PathBuf>,
     /// Report a deadlock, but do not end the job.
     pub(in super::super) report_only: bool,
     /// Report ranks that have made no progress for so long.
     pub(in super::super) timeout: Option<Duration>,
+}
+
+impl HangSettings {
+    /// The lines below a verdict: what ranks do, and where all facts are, which are written now.
+    pub(in super::super) fn lines(&self, verdict: &Verdict, seen: &[Seen]) -> Vec<String> {
+        let mut lines = why::groups(seen);
+        if let Some(path) = &self.why_file {
+            lines.push(match job_facts::write_file(path, &verdict.0, seen) {
+                Ok(path) => format!("all facts of all ranks are in {}", path.display()),
+                Err(error) => {
+                    format!("cannot write the facts to {} (--why-file): {error}", path.display())
+                }
+            });
+        }
+        lines
+    }
 }
 
 impl Hang {
@@ -196,7 +217,7 @@ impl Job {
         }
         let seen = self.seen();
         let verdict = why::deadlock(&seen);
-        let lines = why::groups(&seen);
+        let lines = self.hang.settings.lines(&verdict, &seen);
         match self.hang.settings.report_only {
             true => self.say_verdict(&verdict, &lines),
             false => self.fail(Failure::Stuck { verdict: verdict.0, lines }),
@@ -317,7 +338,7 @@ impl Job {
             one.polls = local.is_some_and(|rank| polling.contains(&rank));
         }
         let verdict = why::slow(&seen, self.hang.quiet_since.elapsed());
-        let lines = why::groups(&seen);
+        let lines = self.hang.settings.lines(&verdict, &seen);
         self.say_verdict(&verdict, &lines);
     }
 
@@ -394,8 +415,8 @@ impl Job {
         }
         match (why::explanation(&seen, misses, left), failure) {
             (Some(verdict), failure) => Failure::Explained {
+                lines: self.hang.settings.lines(&verdict, &seen),
                 verdict: verdict.0,
-                lines: why::groups(&seen),
                 failure: Box::new(failure),
             },
             (None, Failure::Ended { rank, pid, ending }) if !error.is_empty() => {

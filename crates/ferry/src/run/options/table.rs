@@ -57,6 +57,8 @@ pub(super) enum Meaning {
     HangTimeout,
     /// What happens to a job whose ranks wait for each other for ever.
     OnDeadlock,
+    /// Where the facts are written that a verdict was found from.
+    WhyFile,
     Gdb,
     RankCommand,
     /// What happens to the other ranks when one dies.
@@ -195,6 +197,12 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::OnDeadlock,
         "--on-deadlock end|report",
         "when all ranks wait for each other for ever, end with exit code 35, or only report (end)",
+    ),
+    ours(
+        &["why-file"],
+        Meaning::WhyFile,
+        "--why-file FILE",
+        "with a report on ranks that hang or fail, write all that is known of them, as JSON",
     ),
     ours(
         &["on-death"],
