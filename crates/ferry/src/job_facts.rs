@@ -157,17 +157,17 @@ impl JobFacts {
 
     /// Asks all ranks to bring their facts up to date, waits a moment for those that are in the library, and reads them.
     pub(crate) fn ask(&mut self) -> Result<Snapshot, JobNotFound> {
-        self.question = self.question.wrapping_add(1);
-        self.read()
+        self.question = self.question.wrapping_add(1) & !COUNTS_ONLY;
+        self.ask_and_read()
     }
 
     /// Asks all ranks for their queues and counters only. This disturbs them less, and the answers prove nothing.
     pub(crate) fn ask_for_counts(&mut self) -> Result<Snapshot, JobNotFound> {
         self.question = self.question.wrapping_add(1) | COUNTS_ONLY;
-        self.read()
+        self.ask_and_read()
     }
 
-    fn read(&mut self) -> Result<Snapshot, JobNotFound> {
+    fn ask_and_read(&mut self) -> Result<Snapshot, JobNotFound> {
         match &mut self.source {
             FactsSource::Launcher(asking) => asking.ask(),
             FactsSource::Here(segment) => {

@@ -121,6 +121,7 @@ fn ranks_that_wait_are_shown_with_their_calls() {
     let report: Value = serde_json::from_str(&json).expect("one JSON document");
     let ranks = report["ranks"].as_array().expect("a list");
     assert_eq!(ranks.len(), 4);
+    assert_eq!(ranks[0]["rank"], 0);
     assert_eq!(ranks[0]["activity"], "waits");
     assert_eq!(ranks[0]["waits_for"], serde_json::json!([1]));
     assert_eq!(ranks[1]["activity"], "sleeps");
@@ -199,7 +200,7 @@ fn a_terminal_shows_the_job_until_a_key_is_pressed() {
         // A smaller window is filled, too.
         tmux.command(&["resize-window", "-t", "job:0", "-x", "40", "-y", "8"]);
         press("Escape");
-        tmux.shows("0", "CPU FOR");
+        tmux.shows("0", "CPU  FOR STATE");
         press(if colours.is_empty() { "q" } else { "C-c" });
         tmux.shows("0", "code 0");
         // What was typed is seen again, and the line is back.

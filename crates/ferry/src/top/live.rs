@@ -17,7 +17,7 @@ use crate::job_facts::{JobFacts, JobNotFound};
 use super::detail::{Detail, sentence};
 use super::rates::{Activity, Row, rows};
 use super::sample::Sample;
-use super::table::{Order, View, columns, grouped, line_of, ranks, titles};
+use super::table::{View, columns, grouped, line_of, ranks, titles};
 
 /// Shows a job until the user leaves, or the job can no longer be seen, most probably since it has ended.
 pub(super) fn show(
@@ -287,6 +287,60 @@ impl Screen {
     }
 }
 
+/// The order of lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Order {
+    Rank,
+    Calls,
+    Bytes,
+    Waiting,
+    Unexpected,
+    Processor,
+}
+
+impl Order {
+    const ALL: [(Order, &str); 6] = [
+        (Order::Rank, "rank"),
+        (Order::Waiting, "waiting time"),
+        (Order::Calls, "calls/s"),
+        (Order::Bytes, "bytes/s"),
+        (Order::Unexpected, "unexpected bytes"),
+        (Order::Processor, "CPU"),
+    ];
+
+    fn name(self) -> &'static str {
+        Order::ALL[self.place()].1
+    }
+
+    fn next(self) -> Order {
+        Order::ALL[(self.place() + 1) % Order::ALL.len()].0
+    }
+
+    fn place(self) -> usize {
+        Order::ALL.iter().position(|(order, _)| *order == self).expect("all are listed")
+    }
+
+    /// What comes first is greatest.
+    fn key(self, row: &Row) -> f64 {
+        match self {
+            Order::Rank => -f64::from(row.ranks[0]),
+            Order::Calls => row.calls_per_s,
+            Order::Bytes => row.bytes_per_s,
+            Order::Waiting => row.waiting_s.unwrap_or(-1.0),
+            Order::Unexpected => row.unexpected_bytes as f64,
+            Order::Processor => row.cpu_percent.unwrap_or(-1.0),
+        }
+    }
+
+    fn sort(self, rows: &mut [Row], reversed: bool) {
+        rows.sort_by(|one, other| {
+            let order = self.key(other).total_cmp(&self.key(one));
+            let order = if reversed { order.reverse() } else { order };
+            order.then(one.ranks.cmp(&other.ranks))
+        });
+    }
+}
+
 /// How a text stands out.
 #[derive(Clone, Copy)]
 enum Emphasis {
@@ -345,11 +399,11 @@ mod tests {
 
     const SMALL: [&str; 6] = [
         "ring: 4 ranks on host-a, 12 s; 40k messages/s, 320 kB/s, 0 collective calls/s",
-        "RANK CALLS/S BYTES/S POST UNEX  MEM  CPU AGNT  FOR STATE",
-        "0          0       0    1    2   3%   0%   0% 1.2s MPI_Recv from rank 1 (tag 7)",
-        "1          0       0    -    -    - 100%   2%      computes after MPI_Send",
-        "2        40k    160k    0    0   0%  80%   0%      active: MPI_Send of 8 bytes…",
-        "3        40k    160k    0    0   0%  80%   0%      active: MPI_Send of 8 bytes…",
+        "RANK CALLS/S BYTES/S POST UNEX  MEM  CPU AGENT  FOR STATE",
+        "0          0       0    1    2   3%   0%    0% 1.2s MPI_Recv from rank 1 (tag 7)",
+        "1          0       0    -    -    - 100%    2%      computes after MPI_Send",
+        "2        40k    160k    0    0   0%  80%    0%      active: MPI_Send of 8 bytes…",
+        "3        40k    160k    0    0   0%  80%    0%      active: MPI_Send of 8 bytes…",
     ];
 
     #[test]
@@ -360,9 +414,9 @@ mod tests {
 
     const LARGE: [&str; 4] = [
         "ring: 4 ranks on host-a, 12 s; 40k messages/s, 320 kB/s, 0 collective calls/s",
-        "RANK     PID CALLS/S MSGS/S BYTES/S POST UNEX  MEM RETRY REFUSED  CPU AGNT  FOR WAITS FOR STATE",
-        "0       4711       0      0       0    1    2   3%     0       0   0%   0% 1.2s 1         MPI_Recv from rank 1 (tag 7)",
-        "1       4712       0      0       0    -    -    -     -       - 100%   2%                computes after MPI_Send",
+        "RANK     PID CALLS/S MSGS/S BYTES/S POST UNEX  MEM RETRY REFUSED  CPU AGENT  FOR WAITS FOR STATE",
+        "0       4711       0      0       0    1    2   3%     0       0   0%    0% 1.2s 1         MPI_Recv from rank 1 (tag 7)",
+        "1       4712       0      0       0    -    -    -     -       - 100%    2%                computes after MPI_Send",
     ];
 
     #[test]

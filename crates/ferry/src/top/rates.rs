@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrywire_host::facts::{CALLS, CallFact, CallKind, Facts, NicCounts};
 use ferrywire_mpi::comm::number_of;
 use ferrywire_runtime::call_name::name_of;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::sample::Sample;
 use crate::job_facts::ProcessTimes;
@@ -35,7 +35,8 @@ pub(super) enum Activity {
 /// A rank in the table, or several that are alike, whose numbers are then added.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Row {
-    /// Their numbers among all ranks of the job.
+    /// Their numbers among all ranks of the job. JSON has no groups.
+    #[serde(rename = "rank", serialize_with = "only")]
     pub(super) ranks: Vec<u32>,
     pub(super) host: String,
     pub(super) pid: u32,
@@ -75,6 +76,10 @@ pub(super) struct Row {
     pub(super) agent_percent: Option<f64>,
     /// The text of the last error that it has reported, or nothing.
     pub(super) error: String,
+}
+
+fn only<S: Serializer>(ranks: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u32(ranks[0])
 }
 
 /// What all ranks do together.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "live")]
 use ferrywire_host::facts::Stage;
 use ferrywire_host::monotonic_ns;
 
@@ -26,6 +27,7 @@ impl Sample {
     }
 
     /// Whether any rank is still in the job.
+    #[cfg(feature = "live")]
     pub(super) fn is_alive(&self) -> bool {
         let is_in = |seen: &Seen| {
             seen.times.is_some() && seen.ending.is_none() && seen.facts.stage != Stage::Finalized

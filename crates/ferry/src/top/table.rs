@@ -50,60 +50,6 @@ impl View {
     }
 }
 
-/// The order of lines.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Order {
-    Rank,
-    Calls,
-    Bytes,
-    Waiting,
-    Unexpected,
-    Processor,
-}
-
-impl Order {
-    const ALL: [(Order, &str); 6] = [
-        (Order::Rank, "rank"),
-        (Order::Waiting, "waiting time"),
-        (Order::Calls, "calls/s"),
-        (Order::Bytes, "bytes/s"),
-        (Order::Unexpected, "unexpected bytes"),
-        (Order::Processor, "CPU"),
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        Order::ALL[self.place()].1
-    }
-
-    pub(super) fn next(self) -> Order {
-        Order::ALL[(self.place() + 1) % Order::ALL.len()].0
-    }
-
-    fn place(self) -> usize {
-        Order::ALL.iter().position(|(order, _)| *order == self).expect("all are listed")
-    }
-
-    /// What comes first is greatest.
-    fn key(self, row: &Row) -> f64 {
-        match self {
-            Order::Rank => -f64::from(row.ranks[0]),
-            Order::Calls => row.calls_per_s,
-            Order::Bytes => row.bytes_per_s,
-            Order::Waiting => row.waiting_s.unwrap_or(-1.0),
-            Order::Unexpected => row.unexpected_bytes as f64,
-            Order::Processor => row.cpu_percent.unwrap_or(-1.0),
-        }
-    }
-
-    pub(super) fn sort(self, rows: &mut [Row], reversed: bool) {
-        rows.sort_by(|one, other| {
-            let order = self.key(other).total_cmp(&self.key(one));
-            let order = if reversed { order.reverse() } else { order };
-            order.then(one.ranks.cmp(&other.ranks))
-        });
-    }
-}
-
 /// A column of the table.
 #[derive(Clone, Copy)]
 pub(super) struct Column {
@@ -187,8 +133,8 @@ const COLUMNS: [Column; 13] = [
         text: |row| percent(row.cpu_percent),
     },
     Column {
-        title: "AGNT",
-        width: 4,
+        title: "AGENT",
+        width: 5,
         from: 70,
         is_number: true,
         text: |row| percent(row.agent_percent),
