@@ -251,6 +251,7 @@ error_codes! {
         823 NO_JOB "no job to explain",
         824 INSTALLATION "damaged or mixed installation",
         825 COMPILER "compiler that cannot be started",
+        826 NO_FACTS "file about which nothing can be said",
     }
 
     "Deadlocks and jobs that hang" {
