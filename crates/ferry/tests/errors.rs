@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{FERRY, Folder, MEMBER, finish, me};
-use ferrywire::{Operation, World};
+use ferrywire::{Operation, Port, World};
 
 /// What a user types. The folder has the programs `rank` and `ssh-...`, a file that is no program, and a folder.
 const LINES: &[&str] = &[
@@ -52,7 +52,12 @@ const LINES: &[&str] = &[
     "ferry run -n 3 ./rank abort",
     "ferry run -n 3 ./rank error",
     "ferry run -n 3 --on-death continue ./rank kill",
+    "ferry run -n 1 sh -c 'trap \"\" TERM; while :; do kill -TERM $PPID; sleep 0.1; done'",
+    "ferry run -n 3 --on-death continue ./rank revoke",
+    "FERRY_CONNECT_TIMEOUT=soon ferry run -n 1 ./rank connect",
+    "FERRY_CONNECT_TIMEOUT=0.2 ferry run -n 1 ./rank connect",
     "FERRY_BOOTSTRAP=7 ./rank barrier",
+    "FERRY_BOOTSTRAP=seven ./rank barrier",
     // Ranks that wait for ever.
     "ferry run -n 2 ./rank tag",
     "ferry run -n 3 ./rank circle",
@@ -62,6 +67,8 @@ const LINES: &[&str] = &[
     // Other commands.
     "ferry why 1",
     "ferry man nothing",
+    "ferry info ./text",
+    "ferry info ./no-interpreter",
     "ferry explain FW0140",
     "ferry explain window",
     "ferry explain nothing-like-it",
@@ -89,12 +96,22 @@ fn member() {
             world.abort(6, error)
         }
         "kill" if rank == 1 => std::process::abort(),
+        "kill" => Ok(()),
         "tag" => tag(&world),
         "circle" => world.receive_one::<u8>((rank + size - 1) % size, 4).map(drop),
         "gone" if rank == 0 => world.receive_one::<u8>(1, 5).map(drop),
         "gone" => Ok(()),
+        "revoke" => revoke(&world),
+        "connect" => connect(&world),
         "missing" if rank == 1 => Ok(()),
-        "disagree" if rank == 2 => world.allreduce(&mut 1u64, Operation::Sum),
+        "disagree" => {
+            // Which rank fails depends on who comes first, and the line does not.
+            let _ = match rank {
+                2 => world.allreduce(&mut 1u64, Operation::Sum),
+                _ => world.barrier(),
+            };
+            Ok(())
+        }
         _ => world.barrier(),
     };
     if done.is_err() {
@@ -102,6 +119,25 @@ fn member() {
         drop(world);
         std::process::exit(1);
     }
+}
+
+/// Rank 0 prints what a call in a revoked communicator says.
+fn revoke(world: &World) -> Result<(), ferrywire::Error> {
+    world.revoke()?;
+    match world.barrier() {
+        Err(error) if world.rank() == 0 => eprintln!("{error}"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Connects at a port where nobody accepts.
+fn connect(world: &World) -> Result<(), ferrywire::Error> {
+    let port = Port::open(world)?;
+    if let Err(error) = world.connect(port.name()) {
+        eprintln!("{error}");
+    }
+    Ok(())
 }
 
 /// Rank 0 waits for a message with another tag.

@@ -70,6 +70,7 @@ fn a_message_of_another_type() {
         |world| world.receive_value::<String>(0, 7),
     );
     assert!(value.starts_with("receive_value of 3 bytes from rank 0, tag 7: "), "{value}");
+    assert!(value.ends_with(" [FW0114]"), "{value}");
 }
 
 #[test]

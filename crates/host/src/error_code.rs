@@ -257,8 +257,9 @@ error_codes! {
         823 NO_JOB "no job to explain",
         824 INSTALLATION "damaged or mixed installation",
         825 COMPILER "compiler that cannot be started",
-        826 PANICKED "rank that panicked",
-        827 TRACE "trace or statistics that cannot be written or read",
+        826 NO_FACTS "file about which nothing can be said",
+        827 PANICKED "rank that panicked",
+        828 TRACE "trace or statistics that cannot be written or read",
     }
 
     "Deadlocks and jobs that hang" {

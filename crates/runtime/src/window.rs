@@ -89,7 +89,12 @@ pub enum WindowError {
     /// An epoch of the same kind is open already, or none is.
     WrongEpoch(&'static str),
     /// The bytes are not in the window of the rank.
-    OutOfRange(u32),
+    OutOfRange {
+        /// The rank.
+        rank: u32,
+        /// The displacement, the bytes of its unit, and the bytes that the rank has in the window, if it has one piece.
+        place: Option<(i64, i64, u64)>,
+    },
     /// The system does not let us reach the memory of the rank.
     Unreachable(u32, io::Error),
     /// The memory cannot be attached, or is not attached.
@@ -128,7 +133,7 @@ impl WindowError {
             WindowError::NoCounters(_) | WindowError::NoCounter(..) | WindowError::OtherNic => {
                 ErrorCode::COUNTER
             }
-            WindowError::OutOfRange(_) => ErrorCode::WINDOW_RANGE,
+            WindowError::OutOfRange { .. } => ErrorCode::WINDOW_RANGE,
         }
     }
 }
@@ -143,7 +148,10 @@ impl fmt::Display for WindowError {
                 write!(f, "the ranks are on several hosts, which share no memory")
             }
             WindowError::NoEpoch(rank) => {
-                write!(f, "no epoch is open in which rank {rank} may be accessed")
+                write!(
+                    f,
+                    "no epoch is open in which rank {rank} may be accessed; begin one first, such as by a lock or a fence"
+                )
             }
             WindowError::WrongEpoch(why)
             | WindowError::NotAttached(why)
@@ -160,9 +168,14 @@ impl fmt::Display for WindowError {
                 "the counter and the operation belong to different NICs, of which a program with several threads may \
                  have several; a counter starts only operations of its own NIC",
             ),
-            WindowError::OutOfRange(rank) => {
+            WindowError::OutOfRange { rank, place: None } => {
                 write!(f, "the access is outside the window of rank {rank}")
             }
+            WindowError::OutOfRange { rank, place: Some((displacement, unit, bytes)) } => write!(
+                f,
+                "the access at displacement {displacement}, in units of {unit} bytes, leaves the window of rank \
+                 {rank}, which has {bytes} bytes"
+            ),
             WindowError::Unreachable(rank, error) => write!(
                 f,
                 "the system does not let this process reach the memory of rank {rank} ({error}); memory that \

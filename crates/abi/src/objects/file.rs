@@ -133,9 +133,10 @@ impl OpenFile {
     /// Checks that the file may be read.
     pub(crate) fn check_readable(&self) -> Result {
         match self.file.mode().access {
-            FileAccess::Write => {
-                Err(Failure::new(MPI_ERR_ACCESS, "the file is open in MPI_MODE_WRONLY"))
-            }
+            FileAccess::Write => Err(Failure::new(
+                MPI_ERR_ACCESS,
+                "the file is open in MPI_MODE_WRONLY, and cannot be read",
+            )),
             _ => Ok(()),
         }
     }
@@ -143,9 +144,10 @@ impl OpenFile {
     /// Checks that the file may be written.
     pub(crate) fn check_writable(&self) -> Result {
         match self.file.mode().access {
-            FileAccess::Read => {
-                Err(Failure::new(MPI_ERR_READ_ONLY, "the file is open in MPI_MODE_RDONLY"))
-            }
+            FileAccess::Read => Err(Failure::new(
+                MPI_ERR_READ_ONLY,
+                "the file is open in MPI_MODE_RDONLY, and cannot be written",
+            )),
             _ => Ok(()),
         }
     }

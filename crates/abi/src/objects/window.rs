@@ -104,7 +104,10 @@ impl Win {
         let size = self.comm.members.group().size();
         match rank.below(size) {
             None if !rank.is_null() => {
-                let why = format!("invalid rank {rank}; ranks go from 0 to {}", size - 1);
+                let why = match size {
+                    1 => format!("invalid rank {rank}; the only rank is 0"),
+                    _ => format!("invalid rank {rank}; ranks go from 0 to {}", size - 1),
+                };
                 Err(Failure::new(MPI_ERR_RANK, why))
             }
             target => Ok(target),
@@ -176,7 +179,7 @@ impl From<WindowError> for Failure {
                 MPI_ERR_UNSUPPORTED_OPERATION
             }
             WindowError::NoEpoch(_) | WindowError::WrongEpoch(_) => MPI_ERR_RMA_SYNC,
-            WindowError::OutOfRange(_) => MPI_ERR_RMA_RANGE,
+            WindowError::OutOfRange { .. } => MPI_ERR_RMA_RANGE,
             WindowError::Unreachable(..) => MPI_ERR_RMA_SHARED,
             WindowError::NotAttached(_) => MPI_ERR_RMA_ATTACH,
             WindowError::NoCounter(..) | WindowError::NoCounters(_) => MPI_ERR_ARG,

@@ -3,6 +3,8 @@
 
 #include "check.h"
 
+#include <mpi-ext.h>
+
 #define WRONG(call) report(#call, call)
 
 /* The text of an error. */
@@ -246,11 +248,15 @@ static void files(void) {
     const char *name = "errors.data";
     const int temporary = MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
     MPI_File file, other_file;
+    char longest[700] = {0};
     printf("\n# Files\n");
     WRONG(MPI_File_open(MPI_COMM_SELF, "/no/such/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
     WRONG(MPI_File_open(MPI_COMM_SELF, "/dev/null/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
     WRONG(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDONLY | MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
     WRONG(MPI_File_delete("/no/such/file", MPI_INFO_NULL));
+    /* A text that is too long ends with its code nevertheless. */
+    memset(longest, 'x', sizeof longest - 1);
+    WRONG(MPI_File_open(MPI_COMM_SELF, longest, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
     OK(MPI_File_open(MPI_COMM_SELF, name, temporary | MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
     WRONG(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, MPI_INFO_NULL, &other_file));
     WRONG(MPI_File_read(file, numbers, 1, MPI_INT, MPI_STATUS_IGNORE));
@@ -288,6 +294,7 @@ static void environment(void) {
     OK(MPI_Info_create(&info));
     WRONG(MPI_Info_set(info, "key", NULL));
     OK(MPI_Info_free(&info));
+    WRONG(MPIX_Comm_shrink(MPI_COMM_SELF, &comm));
     WRONG(MPI_Cart_coords(world, 0, 2, coordinates));
     WRONG(MPI_Cart_create(MPI_COMM_SELF, 2, (int[]){2, 2}, (int[]){0, 0}, 0, &comm));
     WRONG(MPI_Psend_init(numbers, -1, 1, MPI_INT, 0, 5, world, MPI_INFO_NULL, &request));

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::bootstrap;
 use serde::Serialize;
 
@@ -88,7 +89,7 @@ pub(super) fn run(file: &Path, json: bool) -> ExitCode {
             ExitCode::from(u8::from(!matches!(report.fit, Fit::Fits | Fit::NoMpi)))
         }
         Err(why) => {
-            eprintln!("ferry info: {why}");
+            eprintln!("ferry info: {}", ErrorCode::NO_FACTS.ends(why));
             ExitCode::from(2)
         }
     }

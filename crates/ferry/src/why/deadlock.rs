@@ -400,9 +400,9 @@ impl<'a> AllRanks<'a> {
             self.0[other].facts.calls.iter().any(|made| self.call(other, made) == text)
         });
         let here = here.count();
-        let are = if here == 1 { "rank is" } else { "ranks are" };
+        let are = if here == 1 { "is" } else { "are" };
         let others = self.doing_of(&missing);
-        Some(format!("{here} of {} {are} in {text}; {others}", described.size))
+        Some(format!("{here} of {} ranks {are} in {text}; {others}", described.size))
     }
 
     /// A rank that waits for one that does something else.

@@ -251,7 +251,11 @@ impl Window {
         self.begin_access(comm, rank)?;
         let control = self.controls.of(rank);
         let part = control.part();
-        let outside = || WindowError::OutOfRange(rank);
+        let outside = || {
+            let is_one_piece = self.controls.attached(rank).is_none();
+            let place = is_one_piece.then_some((displacement, part.unit.into(), part.bytes));
+            WindowError::OutOfRange { rank, place }
+        };
         let first = displacement.checked_mul(part.unit.into()).ok_or_else(outside)?;
         let range = datatype.window(count);
         let (start, end) = match range.is_empty() {

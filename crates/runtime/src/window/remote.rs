@@ -331,7 +331,7 @@ fn error_of(comm: Comm<'_>, rank: u32, outcome: Outcome) -> Option<WindowError> 
 #[cold]
 fn failure(comm: Comm<'_>, rank: u32, outcome: Outcome) -> WindowError {
     match outcome {
-        Outcome::Failed(Fault::Denied) => WindowError::OutOfRange(rank),
+        Outcome::Failed(Fault::Denied) => WindowError::OutOfRange { rank, place: None },
         other => comm.process().failure(other).into(),
     }
 }

@@ -32,7 +32,7 @@ fn initialised(
 ) -> Result<MPI_Request> {
     let tag = comm.tag(tag)?;
     let Ok(partitions) = u32::try_from(partitions) else {
-        let why = format!("invalid number of partitions {partitions}");
+        let why = format!("invalid number of partitions {partitions}; it must not be negative");
         return Err(Failure::new(MPI_ERR_ARG, why).coded(ErrorCode::PARTITION));
     };
     let (channel, recipe) = match comm.target(peer)? {

@@ -149,7 +149,10 @@ fn fits(comm: &Comm, nodes: u32) -> Result {
 fn grid(comm: &Comm) -> Result<&Grid> {
     match comm.topology().map(|topology| &**topology) {
         Some(Topology::Grid(grid)) => Ok(grid),
-        _ => Err(Failure::new(MPI_ERR_TOPOLOGY, format!("{comm} has no Cartesian topology"))),
+        _ => Err(Failure::new(
+            MPI_ERR_TOPOLOGY,
+            format!("{comm} has no Cartesian topology; pass what MPI_Cart_create returned"),
+        )),
     }
 }
 

@@ -91,7 +91,10 @@ fn graph_of(comm: &Comm, nnodes: c_int, indx: In<c_int>, edges: In<c_int>) -> Re
 fn graph(comm: &Comm) -> Result<&Graph> {
     match comm.topology().map(|topology| &**topology) {
         Some(Topology::Graph(graph)) => Ok(graph),
-        _ => Err(Failure::new(MPI_ERR_TOPOLOGY, format!("{comm} has no graph topology"))),
+        _ => Err(Failure::new(
+            MPI_ERR_TOPOLOGY,
+            format!("{comm} has no graph topology; pass what MPI_Graph_create returned"),
+        )),
     }
 }
 

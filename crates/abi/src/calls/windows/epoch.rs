@@ -66,7 +66,9 @@ entries! {
             MPI_LOCK_EXCLUSIVE => Locking::Exclusive,
             MPI_LOCK_SHARED => Locking::Shared,
             other => {
-                return Err(Failure::new(MPI_ERR_LOCKTYPE, format!("invalid lock type {other}")));
+                let why =
+                    format!("invalid lock type {other}; pass MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE");
+                return Err(Failure::new(MPI_ERR_LOCKTYPE, why));
             }
         };
         let Some(rank) = object.target(rank)? else { return Ok(()) };
@@ -131,7 +133,10 @@ fn flush_all(win: MPI_Win) -> Result {
 fn known(assert: c_int, bits: c_int) -> Result {
     match assert & !bits {
         0 => Ok(()),
-        other => Err(Failure::new(MPI_ERR_ASSERT, format!("invalid assertion {other}"))),
+        other => {
+            let why = format!("invalid assertion {other}; pass 0, or those that this call has");
+            Err(Failure::new(MPI_ERR_ASSERT, why))
+        }
     }
 }
 

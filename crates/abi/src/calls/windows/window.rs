@@ -234,6 +234,9 @@ fn dynamic<'a>(win: MPI_Win) -> Result<&'a Win> {
     let object = find(win)?;
     match object.flavor() {
         MPI_WIN_FLAVOR_DYNAMIC => Ok(object),
-        _ => Err(Failure::new(MPI_ERR_RMA_FLAVOR, "the window is not dynamic")),
+        _ => {
+            let why = "the window is not dynamic; memory can be attached to those of MPI_Win_create_dynamic only";
+            Err(Failure::new(MPI_ERR_RMA_FLAVOR, why))
+        }
     }
 }
