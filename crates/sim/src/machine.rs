@@ -70,6 +70,8 @@ pub struct NicCosts {
     pub put_end_ns: f64,
     /// A completion.
     pub completion_ns: f64,
+    /// Whether the NIC sends what modules send one by one, each when the one before has been acknowledged.
+    pub one_by_one: bool,
     /// A run of a module, and each unit of its fuel.
     pub module: Linear,
     /// Combining bytes.

@@ -4,6 +4,9 @@
 //! then its figures beside ours. A figure that a parameter was fitted on is never counted as reproduced.
 
 mod alpu;
+mod bypass;
+mod funi;
+mod nicvm;
 mod rdma;
 
 use serde::Serialize;
@@ -121,7 +124,13 @@ pub struct Curve {
 type Run = fn() -> Paper;
 
 /// All documents, by name.
-const PAPERS: &[(&str, Run)] = &[("alpu", alpu::run), ("rdma", rdma::run)];
+const PAPERS: &[(&str, Run)] = &[
+    ("alpu", alpu::run),
+    ("rdma", rdma::run),
+    ("bypass", bypass::run),
+    ("nicvm", nicvm::run),
+    ("funi", funi::run),
+];
 
 /// The most by which a prediction may differ, in percent.
 pub const DIFFERENCE_PERCENT_MAX: f64 = 20.0;

@@ -1,6 +1,6 @@
 //! The figures of the documents: predictions are near enough, or say why not.
 
-use ferrywire_sim::papers::{self, Paper, Role, Theirs};
+use ferrywire_sim::papers::{self, Figure, Paper, Role, Theirs};
 
 fn judge(name: &str) {
     let paper = papers::run(name).expect("a document");
@@ -34,6 +34,30 @@ fn fits_are_right(paper: &Paper) {
 }
 
 #[test]
+fn a_prediction_is_missed_if_it_is_too_far_and_has_no_reason() {
+    let figure = |theirs, ours, role, reason| {
+        let (place, what, unit) = ("1", "a figure".into(), "ns");
+        Figure { place, what, unit, theirs, ours, role, reason }.is_missed()
+    };
+    let predicted = |theirs, ours| figure(theirs, ours, Role::Predicted, None);
+    assert!(!predicted(Theirs::Value(100.0), 119.0) && !predicted(Theirs::Value(100.0), 81.0));
+    assert!(predicted(Theirs::Value(100.0), 121.0) && predicted(Theirs::Value(100.0), 79.0));
+    assert!(!predicted(Theirs::Range(1.0, 2.0), 1.5) && predicted(Theirs::Range(1.0, 2.0), 2.1));
+    assert!(predicted(Theirs::Value(100.0), f64::NAN));
+    assert!(!figure(Theirs::Value(1.0), 2.0, Role::Fitted, None));
+    assert!(!figure(Theirs::Value(1.0), 2.0, Role::Predicted, Some("why")));
+}
+
+#[test]
+fn every_document_has_predictions_and_says_where_its_numbers_come_from() {
+    assert!(papers::run("another").is_none());
+    for paper in papers::names().filter_map(papers::run) {
+        assert!(paper.figures.iter().any(|figure| figure.role == Role::Predicted));
+        assert!(!paper.parameters.is_empty() && !paper.plots.is_empty());
+    }
+}
+
+#[test]
 fn alpu() {
     judge("alpu");
 }
@@ -41,4 +65,19 @@ fn alpu() {
 #[test]
 fn rdma() {
     judge("rdma");
+}
+
+#[test]
+fn bypass() {
+    judge("bypass");
+}
+
+#[test]
+fn nicvm() {
+    judge("nicvm");
+}
+
+#[test]
+fn funi() {
+    judge("funi");
 }

@@ -401,6 +401,8 @@ impl<V: Variant> Cluster<V> {
                 nic.on_frame(from, via, Seal::Intact, &bytes, port);
                 match kind_of(&bytes) {
                     Some(Kind::Credit { .. }) => 0.0,
+                    // What a NIC sends to itself does not leave it.
+                    _ if from == nic.me() => 0.0,
                     _ => costs.frame_in_ns,
                 }
             }
@@ -456,6 +458,10 @@ impl<V: Variant> Cluster<V> {
                     }
                     let arrives = computer.leave(&machine, me, to, ready, payload);
                     now += ps(after);
+                    if costs.one_by_one && payload > 0 && !from_host && to != me {
+                        let back = machine.wire.busy_ns(0) + machine.wire.latency_ns(to.0, me.0);
+                        now = now.max(arrives + ps(costs.frame_in_ns + back));
+                    }
                     self.push(arrives, to.0 as usize, Occasion::Nic(Stimulus::Frame(me, bytes)));
                 }
                 Deed::Put { to, bytes, into, ticket, notify } => {
