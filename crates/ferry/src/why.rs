@@ -11,6 +11,7 @@
 //! | `disagreement.rs` | collective calls in which members differ |
 //! | `waits.rs` | who waits for whom |
 //! | `found.rs` | mistakes that ranks have found themselves |
+//! | `mismatch.rs` | messages that were received as something else than they were sent, or never |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
 
@@ -18,6 +19,7 @@ mod command;
 mod deadlock;
 mod disagreement;
 mod found;
+mod mismatch;
 mod slow;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ pub(crate) use command::Why;
 pub(crate) use deadlock::{deadlock, unfinished};
 pub(crate) use disagreement::disagreement;
 pub(crate) use found::found;
+pub(crate) use mismatch::mismatches;
 pub(crate) use slow::slow;
 pub(crate) use words::groups;
 

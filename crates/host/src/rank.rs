@@ -269,6 +269,11 @@ impl Rank {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// Whether ranks of the job may be on other hosts.
+    pub fn has_other_hosts(&self) -> bool {
+        self.net.is_some()
+    }
+
     /// Whether the job continues when ranks die.
     pub fn is_fault_tolerant(&self) -> bool {
         self.channel.as_ref().is_some_and(ControlChannel::is_fault_tolerant)

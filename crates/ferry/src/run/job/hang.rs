@@ -41,6 +41,8 @@ pub(in super::super) struct Hang {
 pub(in super::super) struct HangSettings {
     /// Report a deadlock, but do not end the job.
     pub(in super::super) report_only: bool,
+    /// All mistakes of the program are reported, and fail the job.
+    pub(in super::super) check: bool,
     /// Report ranks that have made no progress for so long.
     pub(in super::super) timeout: Option<Duration>,
 }
@@ -303,12 +305,12 @@ impl Job {
         }
     }
 
-    /// The panic of a rank that has failed, or of another that has left the job before.
+    /// The panic of a rank that has failed, or of another that has ended by one.
     fn panic_behind(&self, failed: &[u32]) -> Option<Failure> {
         let is_cause = |rank: &&Rank| match rank.ending {
             Some(ending) => matches!(ending, PANIC | Ending::Signal(libc::SIGABRT)),
-            // It ends the job, or has left it.
-            None => rank.goodbye || failed.contains(&rank.peer),
+            // It ends the job.
+            None => failed.contains(&rank.peer),
         };
         let (own, others): (Vec<_>, Vec<_>) =
             self.ranks.iter().filter(is_cause).partition(|rank| failed.contains(&rank.peer));
@@ -327,15 +329,42 @@ impl Job {
         })
     }
 
-    /// Mistakes of a job that has succeeded.
-    pub(super) fn mistakes(&self) -> Option<String> {
+    /// Whether mistakes of the program fail the job.
+    pub(super) fn is_checked(&self) -> bool {
+        self.hang.settings.check
+    }
+
+    /// Mistakes of the program: all that were found if it is checked, else one that is certain. Those that follow from the
+    /// order of calls are only known if the job has not failed.
+    pub(super) fn mistakes(&self) -> Vec<String> {
         if !self.is_whole() || self.segment.is_none() {
-            return None;
+            return Vec::new();
         }
         let seen = self.seen(&[]);
-        let mistake = why::disagreement(&seen)
-            .or_else(|| why::found(&seen).into_iter().next())
-            .or_else(|| why::unfinished(&seen));
-        mistake.map(|verdict| verdict.0)
+        let has_failed = self.course.failure.is_some();
+        if !self.is_checked() {
+            let certain = || {
+                let first =
+                    why::disagreement(&seen).or_else(|| why::found(&seen).into_iter().next());
+                first.or_else(|| why::unfinished(&seen))
+            };
+            return if has_failed { None } else { certain() }.map(|it| it.0).into_iter().collect();
+        }
+        let mut mistakes: Vec<Verdict> = why::found(&seen);
+        if !has_failed {
+            mistakes.splice(0..0, why::disagreement(&seen));
+            mistakes.extend(why::mismatches(&seen));
+        }
+        let listed = mistakes.len().min(MISTAKES_MAX);
+        let more = mistakes.len() - listed;
+        let mut lines: Vec<String> =
+            mistakes.into_iter().take(listed).map(|mistake| mistake.0).collect();
+        if more > 0 {
+            lines.push(format!("and {more} more mistakes"));
+        }
+        lines
     }
 }
+
+/// How many mistakes are listed.
+const MISTAKES_MAX: usize = 20;

@@ -57,6 +57,8 @@ pub(super) enum Meaning {
     HangTimeout,
     /// What happens to a job whose ranks wait for each other for ever.
     OnDeadlock,
+    /// Mistakes in the use of MPI are looked for.
+    Check,
     Gdb,
     RankCommand,
     /// What happens to the other ranks when one dies.
@@ -195,6 +197,12 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::OnDeadlock,
         "--on-deadlock end|report",
         "when all ranks wait for each other for ever, end with exit code 35, or only report (end)",
+    ),
+    ours(
+        &["check"],
+        Meaning::Check,
+        "--check",
+        "look for mistakes in the use of MPI, and end with exit code 36 if there are any",
     ),
     ours(
         &["on-death"],
