@@ -101,6 +101,7 @@ killed; a second such signal kills them at once. SIGUSR1, SIGUSR2, SIGTSTP and S
 The exit code is that of the first rank that failed, 128 plus the signal number if a signal killed it,
 124 after a time-out, 127 or 126 if a program cannot be found or started. When one rank fails, the
 others are ended. With --on-death continue, the exit code is 3 if ranks died and all others succeeded.
+It is 35 if all ranks waited for each other for ever, and with --check 36 if mistakes were found.
 ";
 
 /// What `--version` prints. Scripts look for the name of the implementation in it.
@@ -377,6 +378,7 @@ fn hang_settings(options: &Options) -> HangSettings {
     HangSettings {
         why_file: options.why_file.clone(),
         report_only: options.only_reports_deadlocks,
+        check: options.check,
         timeout: options.hang_timeout_seconds.map(Duration::from_secs_f64),
     }
 }

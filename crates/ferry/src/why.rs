@@ -11,6 +11,7 @@
 //! | `disagreement.rs` | collective calls in which members differ |
 //! | `waits.rs` | who waits for whom |
 //! | `found.rs` | mistakes that ranks have found themselves |
+//! | `mismatch.rs` | messages that were received as something else than they were sent, or never |
 //! | `deadlock.rs` | the sentence about ranks that wait for ever |
 //! | `slow.rs` | the sentence about ranks that may only be slow |
 //! | `stacks.rs` | the stacks of ranks, by gdb |
@@ -19,6 +20,7 @@ mod command;
 mod deadlock;
 mod disagreement;
 mod found;
+mod mismatch;
 mod slow;
 mod stacks;
 #[cfg(test)]
@@ -41,7 +43,8 @@ pub(crate) use command::Why;
 pub(crate) use deadlock::deadlock;
 use deadlock::unfinished;
 pub(crate) use disagreement::disagreement;
-pub(crate) use found::found;
+use found::found;
+use mismatch::mismatches;
 pub(crate) use slow::slow;
 pub(crate) use words::{groups, ordinal};
 
@@ -166,10 +169,29 @@ pub(crate) fn waiting_for(seen: &[Seen]) -> Duration {
     Duration::from_nanos(since.map_or(0, |since| monotonic_ns().saturating_sub(since)))
 }
 
-/// The mistake of a job that has succeeded, if there is one.
-pub(crate) fn mistake(seen: &[Seen]) -> Option<Verdict> {
-    disagreement(seen).or_else(|| found(seen).into_iter().next()).or_else(|| unfinished(seen))
+/// Mistakes of a program: all that were found if it is checked, else one that is certain. Those that follow from the order
+/// of calls are only known if the job has not failed.
+pub(crate) fn mistakes(seen: &[Seen], is_checked: bool, has_failed: bool) -> Vec<String> {
+    if !is_checked {
+        let certain = || {
+            let first = disagreement(seen).or_else(|| found(seen).into_iter().next());
+            first.or_else(|| unfinished(seen))
+        };
+        return if has_failed { None } else { certain() }.map(|it| it.0).into_iter().collect();
+    }
+    let mut mistakes = found(seen);
+    if !has_failed {
+        mistakes.splice(0..0, disagreement(seen));
+        mistakes.extend(mismatches(seen));
+    }
+    let more = mistakes.len().saturating_sub(MISTAKES_MAX);
+    let listed = mistakes.into_iter().take(MISTAKES_MAX).map(|mistake| mistake.0);
+    let rest = (more > 0).then(|| format!("and {more} more mistakes"));
+    listed.chain(rest).collect()
 }
+
+/// How many mistakes are listed.
+const MISTAKES_MAX: usize = 20;
 
 /// What a process does that is not in the library.
 pub(crate) fn outside(process: u32) -> Option<Outside> {

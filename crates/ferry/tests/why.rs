@@ -27,6 +27,7 @@ fn member() {
         "leave" => leave(&world),
         "orders" => orders(&world),
         "wrong orders" => wrong_orders(&world),
+        "panic" => panics(&world),
         "sleep" => sleep(&world, Duration::from_secs(3)),
         "long sleep" => sleep(&world, TIMEOUT),
         other => panic!("no such work: {other}"),
@@ -78,6 +79,14 @@ fn wrong_orders(world: &World) {
     } else {
         let _ = world.barrier();
     }
+}
+
+/// Rank 1 panics while the others wait for it. A panic that is caught does no harm.
+fn panics(world: &World) {
+    let caught = std::panic::catch_unwind(|| panic!("of no importance"));
+    assert!(caught.is_err());
+    assert_ne!(world.rank(), 1, "there is no row\nfor rank 1");
+    let _ = world.barrier();
 }
 
 /// All ranks wait, but a thread of rank 1 that has made no call yet will send what rank 0 waits for.
@@ -157,6 +166,19 @@ fn a_deadlock_ends_the_job_and_is_explained() {
             ended.err
         );
     }
+}
+
+#[test]
+fn the_text_of_a_panic_is_in_the_report() {
+    let ended = job("panic", &["-n", "3"]);
+    assert_eq!(ended.status.code(), Some(101), "{}", ended.err);
+    let mut lines = ended.err.lines().filter(|line| line.starts_with("ferry run: "));
+    let first = lines.next().unwrap_or_default();
+    assert!(first.starts_with("ferry run: rank 1 (pid "), "{}", ended.err);
+    let text = ") panicked: assertion `left != right` failed: there is no row, for rank 1, left: 1, right: 1";
+    assert!(first.ends_with(text), "{}", ended.err);
+    let place = lines.next().unwrap_or_default();
+    assert!(place.starts_with("ferry run:   at ") && place.contains("why.rs:"), "{}", ended.err);
 }
 
 #[test]

@@ -255,23 +255,20 @@ pub(crate) struct Loan(u64);
 pub(crate) fn lend(span: Span, writes: bool, call: &str) -> Loan {
     let range = span.offset..span.offset.saturating_add(span.len);
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-    for other in lent.values() {
-        let both = common(&range, &other.range);
-        if both > 0 && (writes || other.writes) {
-            let (both, pending) = (bytes(both), &other.call);
-            mistake::tell(&match (writes, other.writes) {
-                (true, true) => format!(
-                    "called {call} with {both} of a buffer that its pending {pending} writes, too: do the buffers overlap?"
-                ),
-                (true, false) => format!(
-                    "called {call} with {both} of a buffer that its pending {pending} still sends: is MPI_Wait called too \
-                     late?"
-                ),
-                (false, _) => format!(
-                    "called {call} with {both} of a buffer that its pending {pending} writes: is MPI_Wait called too late?"
-                ),
-            });
-        }
+    let shares = |other: &&LentMemory| (writes || other.writes) && common(&range, &other.range) > 0;
+    if let Some(other) = lent.values().find(shares) {
+        let (both, pending) = (bytes(common(&range, &other.range)), &other.call);
+        mistake::tell(&match (writes, other.writes) {
+            (true, true) => format!(
+                "called {call} with {both} of a buffer that its pending {pending} writes, too: do the buffers overlap?"
+            ),
+            (true, false) => format!(
+                "called {call} with {both} of a buffer that its pending {pending} still sends: is MPI_Wait called too late?"
+            ),
+            (false, _) => format!(
+                "called {call} with {both} of a buffer that its pending {pending} writes: is MPI_Wait called too late?"
+            ),
+        });
     }
     let number = lent.last_key_value().map_or(0, |(last, _)| last + 1);
     lent.insert(number, LentMemory { range, writes, call: call.into() });

@@ -2,6 +2,7 @@
 
 use ferrywire_host::nic::{Fault, Outcome, Posted};
 use ferrywire_mpi::datatype::Datatype;
+use ferrywire_runtime::call_name::name_of;
 use ferrywire_runtime::{CallName, Trigger};
 
 use crate::convert::failure::Result;
@@ -20,7 +21,7 @@ pub(crate) fn send(sending: Sending, name: CallName, handle: MPI_Datatype) -> Wo
     match datatype::find(handle).ok().filter(|_| check::is_on()).cloned() {
         None => sending.into(),
         Some(datatype) => {
-            let (checksum, loan) = (0, None);
+            let (checksum, loan) = (None, None);
             Work::Other(Box::new(CheckedSend { sending, name, datatype, checksum, loan }))
         }
     }
@@ -47,16 +48,16 @@ struct CheckedSend {
     sending: Sending,
     name: CallName,
     datatype: Datatype,
-    checksum: u64,
+    /// The checksum of its buffer when it was posted, unless the program has freed the request.
+    checksum: Option<u64>,
     loan: Option<Loan>,
 }
 
 impl Recipe for CheckedSend {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        self.checksum = self.sending.data.checksum();
-        let origin = self.sending.origin(comm, false);
-        let in_place = self.sending.data.in_place();
-        self.loan = in_place.map(|span| check::lend(span, false, &origin));
+        self.checksum = Some(self.sending.data.checksum());
+        let (in_place, call) = (self.sending.data.in_place(), self.origin(comm, false));
+        self.loan = in_place.map(|span| check::lend(span, false, &call));
         if let Some(to) = self.sending.address(comm)? {
             let content = self.datatype.content(self.sending.data.bytes());
             check::count_sent(self.name, to, content, comm);
@@ -67,16 +68,17 @@ impl Recipe for CheckedSend {
     fn arm(&mut self, comm: &Shared<Comm>, trigger: Trigger<'_>) -> Result<Posted> {
         // The NIC decides when the message is sent.
         check::lose_count();
-        self.checksum = self.sending.data.checksum();
+        self.checksum = Some(self.sending.data.checksum());
         self.sending.arm(comm, trigger)
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         self.loan = None;
-        if self.sending.data.checksum() != self.checksum {
-            let origin = self.sending.origin(comm, false);
+        let before = self.checksum.take();
+        if before.is_some_and(|before| before != self.sending.data.checksum()) {
             mistake::tell(&format!(
-                "changed the buffer of its {origin} before that was complete: is MPI_Wait called too late?"
+                "changed the buffer of its {} before that was complete: is MPI_Wait called too late?",
+                self.origin(comm, false)
             ));
         }
         if matches!(end.outcome, Outcome::Cancelled) {
@@ -85,8 +87,20 @@ impl Recipe for CheckedSend {
         self.sending.finish(comm, end)
     }
 
-    fn origin(&self, comm: &Comm, persistent: bool) -> String {
-        self.sending.origin(comm, persistent)
+    fn freed(&mut self) -> Result {
+        // It learns in another way that the buffer is its own again.
+        (self.checksum, self.loan) = (None, None);
+        Ok(())
+    }
+
+    // The program may not touch the buffer before it asks, even if the bytes are gone.
+    fn ends_when_asked(&self) -> bool {
+        true
+    }
+
+    fn origin(&self, comm: &Comm, _: bool) -> String {
+        let Sending { data, dest, tag, .. } = &self.sending;
+        mistake::sending(name_of(self.name), comm, data.bytes(), *dest, *tag)
     }
 }
 
@@ -105,9 +119,8 @@ struct CheckedReceive {
 
 impl Recipe for CheckedReceive {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let origin = self.receiving.origin(comm, false);
-        let in_place = self.receiving.data.in_place();
-        self.loan = in_place.map(|span| check::lend(span, true, &origin));
+        let (in_place, call) = (self.receiving.data.in_place(), self.origin(comm, false));
+        self.loan = in_place.map(|span| check::lend(span, true, &call));
         self.number = Some(check::count_receive());
         self.receiving.start(comm)
     }
@@ -143,11 +156,16 @@ impl Recipe for CheckedReceive {
         true
     }
 
-    fn origin(&self, comm: &Comm, persistent: bool) -> String {
-        self.receiving.origin(comm, persistent)
+    fn ends_when_asked(&self) -> bool {
+        true
+    }
+
+    fn origin(&self, comm: &Comm, _: bool) -> String {
+        mistake::receiving(name_of(self.name), comm, self.receiving.source, self.receiving.tag)
     }
 
     fn freed(&mut self) -> Result {
+        self.loan = None;
         if self.number.is_some() {
             // Nobody learns which message it gets.
             check::lose_count();

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use ferrywire_host::nic::{Schedule, Span, Step};
+use ferrywire_mpi::datatype::Content;
 use ferrywire_runtime::CallName;
 
 use crate::convert::failure::Result;
@@ -26,8 +27,17 @@ pub(crate) struct Collecting {
     pub(crate) bytes: u64,
     /// Whether it writes memory that it also reads, or writes twice. Only known in a program that is checked.
     pub(crate) overlaps: bool,
+    /// The block of which all ranks must pass the same, in a program that is checked.
+    pub(crate) block: Option<PassedBlock>,
     /// The call that made it, if that has a request.
     pub(crate) name: CallName,
+}
+
+/// What all ranks must pass for each rank.
+#[derive(Clone, Copy)]
+pub(crate) struct PassedBlock {
+    pub(crate) bytes: u64,
+    pub(crate) content: Content,
 }
 
 /// The memory that a schedule needs after it has released its caller.

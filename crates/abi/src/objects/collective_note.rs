@@ -83,6 +83,9 @@ impl CollectiveNote {
                 self.call.content = check::content_of(self.datatype, collecting.bytes).bits();
             }
         }
+        if let Some(block) = collecting.block.filter(|_| comm.members.inter().is_none()) {
+            (self.call.bytes, self.call.content) = (block.bytes, block.content.bits());
+        }
         if collecting.overlaps {
             mistake::overlapping(self.call.name, comm);
         }

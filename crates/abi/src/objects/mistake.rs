@@ -200,7 +200,6 @@ const KINDS: &[&str] = &[
     "info object",
     "error handler",
     "session",
-    "message",
 ];
 
 /// How many objects of a kind are named.

@@ -32,6 +32,11 @@ pub(crate) trait Recipe: Send {
         false
     }
 
+    /// Whether a part that is complete is handled only when the program asks for it.
+    fn ends_when_asked(&self) -> bool {
+        false
+    }
+
     /// Whether it only waits for a message.
     fn is_receive(&self) -> bool {
         false

@@ -172,7 +172,9 @@ impl Request {
         let posted = post(self.work.recipe(), &self.comm)
             .map_err(|failure| failure.of(self.comm.owner()))?;
         self.progress = Progress::of(posted);
-        self.go_on();
+        if !matches!(&self.work, Work::Other(recipe) if recipe.ends_when_asked()) {
+            self.go_on();
+        }
         Ok(())
     }
 

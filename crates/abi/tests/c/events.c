@@ -220,7 +220,7 @@ static unsigned long refused(MPI_T_pvar_session session, MPI_T_pvar_handle handl
 
 /* The first rank sends more to the second than it has room for. */
 static void flood(void) {
-    static char buffer[BYTES];
+    static char buffer[BYTES], other[BYTES];
     static MPI_Request requests[MESSAGES];
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (rank == 0) {
@@ -236,7 +236,7 @@ static void flood(void) {
         OK(MPI_T_pvar_get_index("ferrywire_refused_messages", MPI_T_PVAR_CLASS_COUNTER, &index));
         OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
         OK(MPI_T_pvar_start(session, handle));
-        OK(MPI_Irecv(buffer, BYTES, MPI_CHAR, 0, LAST, MPI_COMM_WORLD, &last));
+        OK(MPI_Irecv(other, BYTES, MPI_CHAR, 0, LAST, MPI_COMM_WORLD, &last));
         do {
             OK(MPI_Test(&last, &flag, MPI_STATUS_IGNORE));
             CHECK(!flag);

@@ -37,12 +37,14 @@ static int copy_type(MPI_Datatype type, int key, void *extra, void *in, void *ou
     return MPI_SUCCESS;
 }
 
+static int refusal = MPI_ERR_OTHER;
+
 static int refuse(MPI_Comm comm, int key, void *value, void *extra) {
     (void)comm;
     (void)key;
     (void)value;
     (void)extra;
-    return MPI_ERR_OTHER;
+    return refusal;
 }
 
 static void attributes(void) {
@@ -83,6 +85,9 @@ static void attributes(void) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     CHECK(MPI_Comm_delete_attr(one, fixed) != MPI_SUCCESS);
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
+    refusal = MPI_SUCCESS;
+    OK(MPI_Comm_free_keyval(&fixed));
+    OK(MPI_Comm_free(&one));
 
     OK(MPI_Type_create_keyval(copy_type, MPI_TYPE_NULL_DELETE_FN, &type_key, NULL));
     OK(MPI_Type_contiguous(2, MPI_INT, &type));

@@ -155,7 +155,7 @@ static void wrong_events(void) {
 }
 
 int main(int argc, char **argv) {
-    char bytes[BYTES] = {0};
+    static char bytes[BYTES], received[MESSAGES][BYTES];
     int rank, size, provided, number, next, before;
     unsigned long sent;
     double share = -1;
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     posted = handle_of("ferrywire_posted_receives", MPI_T_PVAR_CLASS_LEVEL);
     CHECK(value(posted) == 0);
     for (int at = 0; at < MESSAGES; at++)
-        OK(MPI_Irecv(bytes, BYTES, MPI_CHAR, before, at, MPI_COMM_WORLD,
+        OK(MPI_Irecv(received[at], BYTES, MPI_CHAR, before, at, MPI_COMM_WORLD,
                      &requests[at]));
     CHECK(value(posted) == MESSAGES && level("ferrywire_operations") >= MESSAGES);
     OK(MPI_Barrier(MPI_COMM_WORLD));
@@ -222,7 +222,7 @@ int main(int argc, char **argv) {
     CHECK(value(posted) >= 16 << 20 && level("ferrywire_reserved_bytes") <= value(posted));
     CHECK(value(handle_of("ferrywire_refused_messages", MPI_T_PVAR_CLASS_COUNTER)) == 0);
     for (int at = 0; at < MESSAGES; at++)
-        OK(MPI_Recv(bytes, BYTES, MPI_CHAR, before, at, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Recv(received[at], BYTES, MPI_CHAR, before, at, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     OK(MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE));
     CHECK(level("ferrywire_unexpected_messages") < MESSAGES);
     CHECK(level("ferrywire_unexpected_bytes") < MESSAGES * BYTES);

@@ -148,9 +148,10 @@ static void exchange(MPI_Comm comm, int weighted) {
     CHECK(in == indegree && out == outdegree);
 
     /* The n-th edge from one rank to another carries n + 1 numbers, every second of them left out in memory. */
-    MPI_Datatype sparse;
-    OK(MPI_Type_vector(1, 1, 1, MPI_INT, &sparse));
-    OK(MPI_Type_create_resized(sparse, 0, 2 * sizeof(int), &sparse));
+    MPI_Datatype element, sparse;
+    OK(MPI_Type_vector(1, 1, 1, MPI_INT, &element));
+    OK(MPI_Type_create_resized(element, 0, 2 * sizeof(int), &sparse));
+    OK(MPI_Type_free(&element));
     OK(MPI_Type_commit(&sparse));
     enum { ROOM = DEGREE_MAX * 2 };
     static int sent[DEGREE_MAX * 2][ROOM], received[DEGREE_MAX * 2][ROOM], gathered[DEGREE_MAX * 2][BLOCK];

@@ -712,7 +712,8 @@ impl Hosts {
         self.table.remove(&mut self.err);
         let left: Vec<String> = self.remotes.iter().filter_map(Remote::left_over).collect();
         self.remotes.iter_mut().for_each(Remote::cut);
-        for line in self.report() {
+        let mistakes = self.mistakes();
+        for line in self.report(&mistakes) {
             self.err.say(&format!("ferry run: {line}"));
         }
         for line in left {
@@ -721,7 +722,10 @@ impl Hosts {
         self.write_out();
         match &self.failure {
             Some(failure) => failure.code,
-            None => report::code_of_losses(&self.losses, &self.endings()),
+            None => match report::code_of_losses(&self.losses, &self.endings()) {
+                0 if self.is_checked() && !mistakes.is_empty() => report::MISTAKEN,
+                code => code,
+            },
         }
     }
 
@@ -755,9 +759,10 @@ impl Hosts {
         endings
     }
 
-    fn report(&self) -> Vec<String> {
+    fn report(&self, mistakes: &[String]) -> Vec<String> {
         let Some(failure) = &self.failure else {
-            return self.mistakes().into_iter().chain(report::survived(&self.losses)).collect();
+            let mistakes = mistakes.iter().cloned();
+            return mistakes.chain(report::survived(&self.losses)).collect();
         };
         if let Some(EndRequest { signal, .. }) = self.asked
             && failure.rank.is_some()

@@ -39,6 +39,8 @@ pub(super) struct Options {
     pub(super) only_reports_deadlocks: bool,
     /// Where all facts of ranks are written with a verdict on them.
     pub(super) why_file: Option<PathBuf>,
+    /// Mistakes in the use of MPI are looked for.
+    pub(super) check: bool,
     pub(super) dry_run: bool,
     /// The hosts of the job. If the list is empty, or all are this machine, the launcher starts all ranks itself.
     pub(super) hosts: Vec<Host>,
@@ -387,6 +389,7 @@ fn apply(
         Meaning::WhyFile => options.why_file = Some(values.take()?.into()),
         Meaning::OnDeadlock => options.only_reports_deadlocks = values.on_deadlock()?,
         Meaning::Limit => options.limits = options.limits.then(values.limits()?),
+        Meaning::Check => options.check = true,
         Meaning::OnDeath => options.fault_tolerant = values.on_death()?,
         Meaning::FaultTolerant { values: count } => {
             for _ in 0..count {
@@ -424,12 +427,20 @@ impl Options {
             };
             self.timeout_seconds = Some(seconds);
         }
+        let wanted = read(CHECK_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
+        self.check |= wanted;
+        if self.check {
+            self.environment.push((CHECK_VARIABLE.into(), "1".into()));
+        }
         Ok(self)
     }
 }
 
 /// The variable by which MPI launchers limit the time of a job.
 const TIMEOUT_VARIABLE: &str = "MPIEXEC_TIMEOUT";
+
+/// The variable by which ranks know that they are checked.
+const CHECK_VARIABLE: &str = "FERRY_CHECK";
 
 fn seconds_in(value: &str) -> Option<f64> {
     value.parse().ok().filter(|&seconds| seconds > 0.0 && seconds < 1e9)

@@ -270,6 +270,9 @@ impl fmt::Display for Uncoded<'_> {
     }
 }
 
+/// The exit code of a job that has succeeded, and in which `--check` has found mistakes.
+pub(super) const MISTAKEN: u8 = 36;
+
 /// The exit code of a job whose ranks wait for each other for ever: the number of `EDEADLK`.
 pub(super) const DEADLOCK: u8 = 35;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::{CallFact, CallKind, CallName};
 
+use ferrywire_mpi::datatype::Content;
 use ferrywire_runtime::words::bytes;
 
 use super::words::{ordinal, signature};
@@ -32,16 +33,15 @@ pub(crate) fn disagreement(seen: &[Seen]) -> Option<Verdict> {
             }
         }
     }
-    let differs = |ranks: &[(usize, &CallFact)]| {
-        ranks.windows(2).any(|pair| agreed(pair[0].1) != agreed(pair[1].1))
-    };
+    let differs =
+        |ranks: &[(usize, &CallFact)]| ranks.windows(2).any(|pair| !agree(pair[0].1, pair[1].1));
     let (key, ranks) = calls.iter().find(|(_, ranks)| differs(ranks))?;
     let (at, first) = ranks[0];
     let CallKind::Collective { nth, .. } = first.kind else { return None };
     let title = job.object(at, key.0);
     let mut groups: Vec<(&CallFact, Vec<usize>)> = Vec::new();
     for &(at, call) in ranks {
-        match groups.iter_mut().find(|(known, _)| agreed(known) == agreed(call)) {
+        match groups.iter_mut().find(|(known, _)| agree(known, call)) {
             Some((_, group)) => group.push(at),
             None => groups.push((call, vec![at])),
         }
@@ -50,12 +50,16 @@ pub(crate) fn disagreement(seen: &[Seen]) -> Option<Verdict> {
     let same =
         |part: fn(&CallFact) -> u64| groups.iter().all(|(call, _)| part(call) == part(first));
     let (same_operator, same_bytes) = (same(operator_of), same(bytes_of));
+    let same_content = groups.iter().all(|(call, _)| content_of(call).agrees(content_of(first)));
     let parts: Vec<String> = groups
         .iter()
         .map(|(call, group)| {
             let mut text = signature(call);
             if same_name && !same_bytes {
                 text += &format!(" of {}", bytes(bytes_of(call)));
+            }
+            if same_name && !same_content {
+                text += &format!(" of {}", content_of(call));
             }
             if same_name && !same_operator {
                 text += &format!(" with {}", operator_name(operator_of(call)));
@@ -71,10 +75,23 @@ pub(crate) fn disagreement(seen: &[Seen]) -> Option<Verdict> {
     ))
 }
 
+/// Whether two members make the same call.
+fn agree(one: &CallFact, other: &CallFact) -> bool {
+    agreed(one) == agreed(other)
+        && (one.name != other.name || content_of(one).agrees(content_of(other)))
+}
+
 /// What all members must agree on.
 fn agreed(call: &CallFact) -> (CallName, Option<u32>, u64, u64) {
     let CallKind::Collective { root, .. } = call.kind else { return (call.name, None, 0, 0) };
     (call.name, root, operator_of(call), bytes_of(call))
+}
+
+fn content_of(call: &CallFact) -> Content {
+    match call.kind {
+        CallKind::Collective { content, .. } => Content::from_bits(content),
+        _ => Content::default(),
+    }
 }
 
 fn operator_of(call: &CallFact) -> u64 {

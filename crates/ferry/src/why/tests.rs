@@ -1,12 +1,15 @@
 //! Stories of jobs, told as facts: what is said about them.
 
-use ferrywire_host::facts::{CallFact, CallKind, Facts, ObjectFact, PendingFact, Stage};
+use ferrywire_host::facts::{
+    CallFact, CallKind, Facts, ObjectFact, PendingFact, RunFact, RunsKnown, Stage,
+};
 use ferrywire_host::nic::{Mask, MatchWord, Peer, PendingKind};
+use ferrywire_mpi::datatype::Datatype;
 use ferrywire_runtime::call_name::c_name;
 use ferrywire_runtime::words::number;
 
 use super::words::ordinal;
-use super::{Outside, Seen, deadlock, disagreement, groups, slow};
+use super::{Outside, Seen, deadlock, disagreement, found, groups, mismatches, slow};
 
 /// A rank of a world of `size` ranks, which waits in the last of its calls.
 fn rank(peer: u32, size: u32, calls: Vec<CallFact>) -> Seen {
@@ -141,4 +144,64 @@ fn ranks_that_do_the_same_are_one_line() {
     let line = format!("ranks 0-2 and 4 are {waits}");
     assert_eq!(groups(&ranks), [line.clone(), computes.into()]);
     assert_eq!(slow(&ranks, wait).0, format!("no progress for 9 s: {line}; {computes} [FW0912]"));
+}
+
+/// Messages from rank 0 to rank 1, as one of them describes them.
+fn run(sends: bool, datatype: &str, from: u32, to: u32) -> RunFact {
+    let datatype = Datatype::by_name(datatype).expect("it is a datatype");
+    let name = c_name(if sends { "MPI_Send" } else { "MPI_Recv" });
+    let (peer, content) = (Peer(u32::from(sends)), datatype.content(datatype.size()).bits());
+    RunFact { sends, name, peer, word: MatchWord::new(0, 0, 5), content, from, to }
+}
+
+fn pair_with(sent: Vec<RunFact>, received: Vec<RunFact>) -> [Seen; 2] {
+    let mut ranks = [rank(0, 2, Vec::new()), rank(1, 2, Vec::new())];
+    ranks[0].facts.runs = sent;
+    ranks[1].facts.runs = received;
+    ranks
+}
+
+#[test]
+fn a_message_received_as_another_type_is_named_by_its_number() {
+    let sent = vec![run(true, "MPI_INT", 0, 3), run(true, "MPI_DOUBLE", 3, 4)];
+    let right = pair_with(
+        sent.clone(),
+        vec![
+            run(false, "MPI_INT", 0, 2),
+            run(false, "MPI_BYTE", 2, 3),
+            run(false, "MPI_DOUBLE", 3, 4),
+        ],
+    );
+    assert_eq!(mismatches(&right), []);
+    let wrong = pair_with(sent, vec![run(false, "MPI_INT", 0, 4)]);
+    assert_eq!(
+        mismatches(&wrong)[0].0,
+        "mistake: rank 0 sent MPI_DOUBLE in MPI_Send to rank 1 (tag 5, message 4), and rank 1 received it as MPI_INT in \
+         MPI_Recv: is a datatype wrong?"
+    );
+}
+
+#[test]
+fn messages_that_were_never_received_are_counted_if_all_are_known() {
+    let mut ranks = pair_with(vec![run(true, "MPI_INT", 0, 3)], vec![run(false, "MPI_INT", 0, 1)]);
+    assert_eq!(
+        mismatches(&ranks)[0].0,
+        "mistake: rank 0 sent 2 messages to rank 1 in MPI_Send (tag 5), and rank 1 never received them: is MPI_Recv \
+         missing?"
+    );
+    ranks[1].facts.runs_known = RunsKnown::Some;
+    assert_eq!(mismatches(&ranks), []);
+}
+
+#[test]
+fn mistakes_that_several_ranks_make_are_one_line() {
+    let mut ranks = [rank(0, 3, Vec::new()), rank(1, 3, Vec::new()), rank(2, 3, Vec::new())];
+    for (at, mistakes) in [&["never freed 1 group"][..], &[], &["never freed 1 group", "did more"]]
+        .into_iter()
+        .enumerate()
+    {
+        ranks[at].facts.mistakes = mistakes.iter().map(|&text| text.into()).collect();
+    }
+    let told: Vec<String> = found(&ranks).into_iter().map(|verdict| verdict.0).collect();
+    assert_eq!(told, ["mistake: ranks 0 and 2 never freed 1 group", "mistake: rank 2 did more"]);
 }

@@ -13,7 +13,7 @@ use crate::convert::pointer::In;
 use crate::convert::sizes::{self, Wide};
 use crate::convert::types::MPI_Datatype;
 use crate::objects::check;
-use crate::objects::collecting::{Collecting, PackedBuffer, ScheduleMemory};
+use crate::objects::collecting::{Collecting, PackedBuffer, PassedBlock, ScheduleMemory};
 use crate::objects::comm::Comm;
 use crate::objects::data::{Data, room};
 use crate::objects::datatype;
@@ -27,11 +27,20 @@ pub(super) struct Build<'a> {
     bytes: u64,
     /// Contiguous memory, and whether it is written. Only known in a program that is checked.
     lent: Vec<(Span, bool)>,
+    /// The same: the block that all ranks pass for each rank.
+    block: Option<PassedBlock>,
 }
 
 impl<'a> Build<'a> {
     pub(super) fn new(comm: &'a Comm) -> Build<'a> {
-        Build { comm, places: Vec::new(), contribution: None, bytes: 0, lent: Vec::new() }
+        Build {
+            comm,
+            places: Vec::new(),
+            contribution: None,
+            bytes: 0,
+            lent: Vec::new(),
+            block: None,
+        }
     }
 
     /// Data that is only read.
@@ -69,6 +78,14 @@ impl<'a> Build<'a> {
         let span = memory::lend_mut(&mut packed);
         self.places.push(PackedBuffer { data, packed, goes, comes });
         span
+    }
+
+    /// The block of which all ranks must pass the same number of bytes and the same basic types.
+    pub(super) fn note_block(&mut self, datatype: MPI_Datatype, bytes: u64) {
+        if check::is_on() {
+            let content = check::content_of(datatype, bytes);
+            self.block = Some(PassedBlock { bytes, content });
+        }
     }
 
     /// The contribution to a reduction, copied to the location of its result.
@@ -112,7 +129,7 @@ impl<'a> Build<'a> {
     }
 
     pub(super) fn done(self, prepared: Prepared, combining: Option<Combining>) -> Collecting {
-        let Build { places, contribution, bytes, lent, .. } = self;
+        let Build { places, contribution, bytes, lent, block, .. } = self;
         let overlaps = check::overlap(&lent);
         let Prepared { schedule, work } = prepared;
         let kept = ScheduleMemory { work, combining };
@@ -126,6 +143,7 @@ impl<'a> Build<'a> {
             space: None,
             bytes,
             overlaps,
+            block,
             name,
         }
     }

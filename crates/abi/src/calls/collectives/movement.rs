@@ -97,6 +97,7 @@ pub(super) fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: RootRank) -> Res
             (mine, Span::EMPTY, mine.len)
         }
     };
+    build.note_block(if all.len > 0 { even.recvtype } else { even.sendtype }, len);
     Ok(build.done(comm.runtime().gather(root, len, mine, all), None))
 }
 
@@ -124,6 +125,7 @@ pub(super) fn scatter<C: Wide>(comm: &Comm, even: Even<C>, root: RootRank) -> Re
             (Span::EMPTY, mine, mine.len)
         }
     };
+    build.note_block(if all.len > 0 { even.sendtype } else { even.recvtype }, len);
     Ok(build.done(comm.runtime().scatter(root, len, all, mine), None))
 }
 
@@ -141,6 +143,7 @@ pub(super) fn allgather<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collectin
     if !between {
         agree(mine, part(all, rank, blocks))?;
     }
+    build.note_block(even.recvtype, all.len / u64::from(blocks.max(1)));
     Ok(build.done(comm.runtime().allgather(mine, all), None))
 }
 
@@ -157,6 +160,7 @@ pub(super) fn alltoall<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collecting
     if !build.is_between() {
         agree(part(source, build.rank(), blocks), part(into, build.rank(), blocks))?;
     }
+    build.note_block(even.recvtype, into.len / u64::from(blocks.max(1)));
     Ok(build.done(comm.runtime().alltoall(source, into), None))
 }
 

@@ -377,12 +377,17 @@ impl Hosts {
     }
 
     /// Mistakes of a job that has succeeded.
-    pub(super) fn mistakes(&self) -> Option<String> {
-        if self.hang.at_the_end.len() < self.remotes.len() {
-            return None;
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        if self.failure.is_some() || self.hang.at_the_end.len() < self.remotes.len() {
+            return Vec::new();
         }
         let seen = seen_in(self.hang.at_the_end.values());
-        why::mistake(&seen).map(|verdict| verdict.0)
+        why::mistakes(&seen, self.is_checked(), false)
+    }
+
+    /// Whether mistakes of the program fail the job.
+    pub(super) fn is_checked(&self) -> bool {
+        self.hang.settings.check
     }
 }
 

@@ -29,12 +29,13 @@ impl Job {
         }
         self.write_out();
         self.look_at_output();
+        let mistakes = self.mistakes();
         if self.course.failure.is_none() && self.segment.is_some() {
             self.tell_facts(AT_THE_END);
         }
         match self.launcher.take() {
             None => {
-                for line in self.report() {
+                for line in self.report(&mistakes) {
                     self.err.say(&format!("ferry run: {line}"));
                 }
                 self.write_out();
@@ -43,7 +44,10 @@ impl Job {
         }
         let code = match &self.course.failure {
             Some(failure) => failure.exit_code(),
-            None => report::code_of_losses(self.losses(), &self.endings()),
+            None => match report::code_of_losses(self.losses(), &self.endings()) {
+                0 if self.is_checked() && !mistakes.is_empty() => report::MISTAKEN,
+                code => code,
+            },
         };
         dismiss(self.reaper);
         code
@@ -100,9 +104,10 @@ impl Job {
         self.fault_tolerant.as_ref().map_or(&[], |fault_tolerant| &fault_tolerant.losses)
     }
 
-    fn report(&self) -> Vec<String> {
+    fn report(&self, mistakes: &[String]) -> Vec<String> {
+        let mistakes = mistakes.iter().cloned();
         let Some(failure) = &self.course.failure else {
-            return self.mistakes().into_iter().chain(report::survived(self.losses())).collect();
+            return mistakes.chain(report::survived(self.losses())).collect();
         };
         // The user ended the job by a signal, such as Ctrl-C: one line is enough.
         if let (Failure::Ended { .. }, Some(asked)) = (failure, self.course.asked)
@@ -116,7 +121,8 @@ impl Job {
         let detail = match failure {
             // The ranks were ended by us, which says nothing.
             Failure::Stuck { lines, .. } => {
-                return once(failure.to_string()).chain(indented(lines)).collect();
+                let first = once(failure.to_string());
+                return first.chain(indented(lines)).chain(mistakes).collect();
             }
             Failure::Explained { lines, failure, .. } => {
                 indented(lines).chain(once(failure.to_string())).collect()
@@ -124,7 +130,8 @@ impl Job {
             Failure::Panicked { place, .. } => vec![format!("  at {place}")],
             _ => Vec::new(),
         };
-        once(failure.to_string()).chain(detail).chain(report::others(&others)).collect()
+        let lines = once(failure.to_string()).chain(detail).chain(report::others(&others));
+        lines.chain(mistakes).collect()
     }
 }
 

@@ -53,6 +53,8 @@ pub(in super::super) struct HangSettings {
     pub(in super::super) why_file: Option<PathBuf>,
     /// Report a deadlock, but do not end the job.
     pub(in super::super) report_only: bool,
+    /// All mistakes of the program are reported, and fail the job.
+    pub(in super::super) check: bool,
     /// Report ranks that have made no progress for so long.
     pub(in super::super) timeout: Option<Duration>,
 }
@@ -430,12 +432,12 @@ impl Job {
         }
     }
 
-    /// The panic of a rank that has failed, or of another that has left the job before.
+    /// The panic of a rank that has failed, or of another that has ended by one.
     fn panic_behind(&self, failed: &[u32]) -> Option<Failure> {
         let is_cause = |rank: &&Rank| match rank.ending {
             Some(ending) => matches!(ending, PANIC | Ending::Signal(libc::SIGABRT)),
-            // It ends the job, or has left it.
-            None => rank.goodbye || failed.contains(&rank.peer),
+            // It ends the job.
+            None => failed.contains(&rank.peer),
         };
         let (own, others): (Vec<_>, Vec<_>) =
             self.ranks.iter().filter(is_cause).partition(|rank| failed.contains(&rank.peer));
@@ -454,11 +456,17 @@ impl Job {
         })
     }
 
-    /// Mistakes of a job that has succeeded.
-    pub(super) fn mistakes(&self) -> Option<String> {
+    /// Whether mistakes of the program fail the job.
+    pub(super) fn is_checked(&self) -> bool {
+        self.hang.settings.check
+    }
+
+    /// Mistakes of the program: all that were found if it is checked, else one that is certain. Those that follow from the
+    /// order of calls are only known if the job has not failed.
+    pub(super) fn mistakes(&self) -> Vec<String> {
         if !self.is_whole() || self.segment.is_none() {
-            return None;
+            return Vec::new();
         }
-        why::mistake(&self.seen()).map(|verdict| verdict.0)
+        why::mistakes(&self.seen(), self.is_checked(), self.course.failure.is_some())
     }
 }

@@ -64,6 +64,8 @@ pub(super) enum Meaning {
     /// What is recorded about the job.
     Trace,
     Stats,
+    /// Mistakes in the use of MPI are looked for.
+    Check,
     Gdb,
     RankCommand,
     /// What happens to the other ranks when one dies.
@@ -208,6 +210,12 @@ pub(super) const TABLE: &[OptionRow] = &[
         Meaning::WhyFile,
         "--why-file FILE",
         "with a report on ranks that hang or fail, write all that is known of them, as JSON",
+    ),
+    ours(
+        &["check"],
+        Meaning::Check,
+        "--check",
+        "look for mistakes in the use of MPI, and end with exit code 36 if there are any",
     ),
     ours(
         &["on-death"],
