@@ -303,6 +303,7 @@ error_codes! {
         1201 DISAGREEMENT "ranks that disagree on a collective call",
         1202 UNFINISHED_REQUEST "request not completed before MPI_Finalize",
         1203 MISTAKE "mistake that a rank has found while it ran",
+        1204 MISMATCH "message received as something else, or never",
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::facts::{RunFact, RunsKnown};
 use ferrywire_mpi::comm::number_of;
 use ferrywire_mpi::datatype::Content;
@@ -43,7 +44,8 @@ pub(crate) fn mismatches(seen: &[Seen]) -> Vec<Verdict> {
     for (&(from, to, _), sequence) in &sequences {
         verdicts.extend(job.never_received(from, to, sequence));
     }
-    verdicts.into_iter().map(|text| Verdict(format!("mistake: {text}"))).collect()
+    let sentences = verdicts.into_iter().map(|text| format!("mistake: {text}"));
+    sentences.map(|sentence| Verdict::new(ErrorCode::MISMATCH, sentence)).collect()
 }
 
 impl AllRanks<'_> {
