@@ -128,6 +128,7 @@ pub(super) fn many_ranks(ranks: u32) -> View {
                 root: None,
                 operator: 0,
                 bytes: 0,
+                content: 0,
             };
             let mut seen = rank(peer, ranks, vec![call(0, "MPI_Barrier", kind)]);
             (seen.facts.waiting, seen.facts.objects[0].calls) = (1, 1);
