@@ -64,14 +64,14 @@ struct Messages {
     /// The number of the next receive.
     next_receive: u64,
     /// Receives by number, from the first on that is not complete.
-    receives: BTreeMap<u64, Option<Message>>,
+    receives: BTreeMap<u64, Option<CountedMessage>>,
     /// The last run of each sequence of messages.
     last: HashMap<(bool, Peer, MatchWord), LastRun>,
 }
 
 /// A message that was sent or received.
 #[derive(Clone, Copy)]
-struct Message {
+struct CountedMessage {
     sends: bool,
     name: CallName,
     peer: Peer,
@@ -103,8 +103,8 @@ fn messages() -> MutexGuard<'static, Messages> {
 
 impl Messages {
     /// Counts a message, in its order.
-    fn count(&mut self, message: Message) {
-        let Message { sends, name, peer, word, content } = message;
+    fn count(&mut self, message: CountedMessage) {
+        let CountedMessage { sends, name, peer, word, content } = message;
         let Ok(process) = process::running() else { return };
         let facts = process.rank().facts();
         let begin = |from: u32| {
@@ -178,7 +178,7 @@ pub(crate) fn count_sent(
         messages.lose_count();
     }
     if messages.counted {
-        messages.count(Message { sends: true, name, peer, word, content });
+        messages.count(CountedMessage { sends: true, name, peer, word, content });
     }
 }
 
@@ -207,7 +207,9 @@ pub(crate) fn count_received(
         return;
     }
     let peer = targets.peer_of(word.source());
-    messages.receives.insert(number, Some(Message { sends: false, name, peer, word, content }));
+    messages
+        .receives
+        .insert(number, Some(CountedMessage { sends: false, name, peer, word, content }));
     messages.settle();
 }
 
