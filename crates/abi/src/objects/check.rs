@@ -62,14 +62,14 @@ struct Messages {
     /// The number of the next receive.
     next_receive: u64,
     /// Receives by number, from the first on that is not complete.
-    receives: BTreeMap<u64, Option<Message>>,
+    receives: BTreeMap<u64, Option<CountedMessage>>,
     /// The last run of each sequence of messages.
     last: HashMap<(bool, Peer, MatchWord), LastRun>,
 }
 
 /// A message that was sent or received.
 #[derive(Clone, Copy)]
-struct Message {
+struct CountedMessage {
     sends: bool,
     name: CallName,
     peer: Peer,
@@ -101,8 +101,8 @@ fn messages() -> MutexGuard<'static, Messages> {
 
 impl Messages {
     /// Counts a message, in its order.
-    fn count(&mut self, message: Message) {
-        let Message { sends, name, peer, word, content } = message;
+    fn count(&mut self, message: CountedMessage) {
+        let CountedMessage { sends, name, peer, word, content } = message;
         let Ok(process) = process::running() else { return };
         let facts = process.rank().facts();
         let begin = |from: u32| {
@@ -176,7 +176,7 @@ pub(crate) fn count_sent(
         messages.lose_count();
     }
     if messages.counted {
-        messages.count(Message { sends: true, name, peer, word, content });
+        messages.count(CountedMessage { sends: true, name, peer, word, content });
     }
 }
 
@@ -205,7 +205,9 @@ pub(crate) fn count_received(
         return;
     }
     let peer = targets.peer_of(word.source());
-    messages.receives.insert(number, Some(Message { sends: false, name, peer, word, content }));
+    messages
+        .receives
+        .insert(number, Some(CountedMessage { sends: false, name, peer, word, content }));
     messages.settle();
 }
 
@@ -240,44 +242,63 @@ pub(crate) fn end_receive(
 /// Memory of the program that an operation uses until it is complete.
 struct LentMemory {
     range: Range<u64>,
-    writes: bool,
     /// The call that uses it.
     call: String,
 }
 
-static LENT: Mutex<BTreeMap<u64, LentMemory>> = Mutex::new(BTreeMap::new());
+/// Memory that is lent, by its start and a number.
+struct Lent {
+    next: u64,
+    read: BTreeMap<(u64, u64), LentMemory>,
+    /// What is written does not overlap, unless that has been told.
+    written: BTreeMap<(u64, u64), LentMemory>,
+}
+
+static LENT: Mutex<Lent> =
+    Mutex::new(Lent { next: 0, read: BTreeMap::new(), written: BTreeMap::new() });
 
 /// Names memory that is lent.
-pub(crate) struct Loan(u64);
+pub(crate) struct Loan {
+    writes: bool,
+    key: (u64, u64),
+}
 
 /// Tells if an operation uses memory that another one, which is not complete, writes, or writes memory that it reads. The
 /// memory is lent until the result is dropped.
 pub(crate) fn lend(span: Span, writes: bool, call: &str) -> Loan {
     let range = span.offset..span.offset.saturating_add(span.len);
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let shares = |other: &&LentMemory| (writes || other.writes) && common(&range, &other.range) > 0;
-    if let Some(other) = lent.values().find(shares) {
+    let before_end = lent.written.range(..(range.end, 0)).next_back();
+    let writer = before_end.filter(|(_, other)| common(&range, &other.range) > 0);
+    if let Some((_, other)) = writer {
         let (both, pending) = (bytes(common(&range, &other.range)), &other.call);
-        mistake::tell(&match (writes, other.writes) {
-            (true, true) => format!(
-                "called {call} with {both} of a buffer that its pending {pending} writes, too: do the buffers overlap?"
-            ),
-            (true, false) => format!(
-                "called {call} with {both} of a buffer that its pending {pending} still sends: is MPI_Wait called too late?"
-            ),
-            (false, _) => format!(
-                "called {call} with {both} of a buffer that its pending {pending} writes: is MPI_Wait called too late?"
-            ),
-        });
+        let why = match writes {
+            true => "writes, too: do the buffers overlap?",
+            false => "writes: is MPI_Wait called too late?",
+        };
+        mistake::tell(&format!(
+            "called {call} with {both} of a buffer that its pending {pending} {why}"
+        ));
+    } else if writes
+        && let Some(other) = lent.read.values().find(|other| common(&range, &other.range) > 0)
+    {
+        let (both, pending) = (bytes(common(&range, &other.range)), &other.call);
+        mistake::tell(&format!(
+            "called {call} with {both} of a buffer that its pending {pending} still sends: is MPI_Wait called too late?"
+        ));
     }
-    let number = lent.last_key_value().map_or(0, |(last, _)| last + 1);
-    lent.insert(number, LentMemory { range, writes, call: call.into() });
-    Loan(number)
+    let key = (range.start, lent.next);
+    lent.next += 1;
+    let kind = if writes { &mut lent.written } else { &mut lent.read };
+    kind.insert(key, LentMemory { range, call: call.into() });
+    Loan { writes, key }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        LENT.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = if self.writes { &mut lent.written } else { &mut lent.read };
+        kind.remove(&self.key);
     }
 }
 

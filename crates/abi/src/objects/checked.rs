@@ -56,9 +56,9 @@ struct CheckedSend {
 impl Recipe for CheckedSend {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         self.checksum = Some(self.sending.data.checksum());
-        let (in_place, call) = (self.sending.data.in_place(), self.origin(comm, false));
-        self.loan = in_place.map(|span| check::lend(span, false, &call));
         if let Some(to) = self.sending.address(comm)? {
+            let (in_place, call) = (self.sending.data.in_place(), self.origin(comm, false));
+            self.loan = in_place.map(|span| check::lend(span, false, &call));
             let content = self.datatype.content(self.sending.data.bytes());
             check::count_sent(self.name, to, content, comm);
         }
@@ -119,9 +119,11 @@ struct CheckedReceive {
 
 impl Recipe for CheckedReceive {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let (in_place, call) = (self.receiving.data.in_place(), self.origin(comm, false));
-        self.loan = in_place.map(|span| check::lend(span, true, &call));
-        self.number = Some(check::count_receive());
+        if self.receiving.wanted(comm)?.is_some() {
+            let (in_place, call) = (self.receiving.data.in_place(), self.origin(comm, false));
+            self.loan = in_place.map(|span| check::lend(span, true, &call));
+            self.number = Some(check::count_receive());
+        }
         self.receiving.start(comm)
     }
 
@@ -157,7 +159,7 @@ impl Recipe for CheckedReceive {
     }
 
     fn ends_when_asked(&self) -> bool {
-        true
+        !self.is_kept
     }
 
     fn origin(&self, comm: &Comm, _: bool) -> String {

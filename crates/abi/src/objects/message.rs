@@ -125,7 +125,7 @@ impl Receiving {
     }
 
     /// The match word and mask of the receive. `None` for MPI_PROC_NULL.
-    fn wanted(&self, comm: &Comm) -> Result<Option<Wanted>> {
+    pub(crate) fn wanted(&self, comm: &Comm) -> Result<Option<Wanted>> {
         let wanted = comm.wanted(self.source, self.tag);
         wanted.map_err(|failure| failure.during(self.described(comm)))
     }

@@ -32,7 +32,7 @@ pub(crate) trait Recipe: Send {
         false
     }
 
-    /// Whether a part that is complete is handled only when the program asks for it.
+    /// Whether it has one part, which is handled only when the program asks for the request.
     fn ends_when_asked(&self) -> bool {
         false
     }

@@ -172,7 +172,7 @@ impl Request {
         let posted = post(self.work.recipe(), &self.comm)
             .map_err(|failure| failure.of(self.comm.owner()))?;
         self.progress = Progress::of(posted);
-        if !matches!(&self.work, Work::Other(recipe) if recipe.ends_when_asked()) {
+        if self.is_parted() || !matches!(self.work, Work::Other(_)) {
             self.go_on();
         }
         Ok(())
@@ -248,7 +248,7 @@ impl Request {
     /// Whether it may have several parts.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
-        matches!(self.work, Work::Other(_))
+        matches!(&self.work, Work::Other(recipe) if !recipe.ends_when_asked())
     }
 
     /// The plane that it waits in.
@@ -315,6 +315,11 @@ impl Request {
         let progress = self.progress;
         self.progress = Progress::Idle;
         match progress {
+            Progress::Part(end) if matches!(self.work, Work::Other(_)) => {
+                self.progress = Progress::Part(end);
+                self.go_on();
+                self.finish()
+            }
             Progress::Part(end) => self.end_message(end.outcome),
             Progress::Over(mut status) => {
                 if let Some(failure) = self.failure.take() {

@@ -19,7 +19,7 @@ use super::{Datatype, Signature};
 pub struct Content(u32);
 
 /// A kind of number, and its size.
-type Number = (u32, u64);
+type NumberKind = (u32, u64);
 
 const INTEGER: u32 = 1;
 const FLOAT: u32 = 2;
@@ -45,7 +45,7 @@ impl Content {
         self.0 == 0 || other.0 == 0 || kind(self.0) == kind(other.0)
     }
 
-    fn of_one((class, bytes): Number, handle: u16) -> Content {
+    fn of_one((class, bytes): NumberKind, handle: u16) -> Content {
         let bytes = u32::try_from(bytes).unwrap_or(0) & 0xfff;
         Content(class << 28 | bytes << 16 | u32::from(handle))
     }
@@ -84,8 +84,8 @@ impl Datatype {
 }
 
 /// Numbers of one kind in a row, and how many bytes they have. `None` if they are not compared.
-fn runs(signature: &Signature, bytes: u64) -> Option<Vec<(Number, u64)>> {
-    let mut runs: Vec<(Number, u64)> = Vec::new();
+fn runs(signature: &Signature, bytes: u64) -> Option<Vec<(NumberKind, u64)>> {
+    let mut runs: Vec<(NumberKind, u64)> = Vec::new();
     let mut left = bytes;
     let mut is_compared = true;
     if let Some((basic, None)) = signature.only() {
@@ -114,7 +114,7 @@ fn runs(signature: &Signature, bytes: u64) -> Option<Vec<(Number, u64)>> {
 }
 
 /// The kind of number that a basic type consists of. `None` if it has none.
-fn number(basic: Basic) -> Option<Number> {
+fn number(basic: Basic) -> Option<NumberKind> {
     let bytes = basic.part_bytes();
     Some(match basic.sort() {
         BasicKind::Signed | BasicKind::Unsigned | BasicKind::Logical | BasicKind::Character => {
@@ -126,7 +126,7 @@ fn number(basic: Basic) -> Option<Number> {
     })
 }
 
-fn hash(runs: &[(Number, u64)]) -> u32 {
+fn hash(runs: &[(NumberKind, u64)]) -> u32 {
     let mix = |hash: u64, part: u64| (hash ^ part).wrapping_mul(0x0100_0000_01b3);
     let all = runs.iter().fold(0xcbf2_9ce4_8422_2325, |hash, ((class, size), bytes)| {
         mix(mix(mix(hash, u64::from(*class)), *size), *bytes)

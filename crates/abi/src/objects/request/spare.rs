@@ -19,7 +19,7 @@ struct Spare(Vec<Room<Request>>);
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(give_back);
+        self.0.drain(..).for_each(|room| forget(room.as_ptr().addr()));
     }
 }
 
@@ -69,17 +69,14 @@ pub(super) fn keep(room: Room<Request>) {
             rooms.extend(room.take());
         }
     });
-    room.into_iter().for_each(give_back);
+    if let Some(surplus) = room {
+        forget(surplus.as_ptr().addr());
+    }
 }
 
-/// Frees memory of a request.
+/// The memory at this address is about to be freed.
 #[cold]
 #[inline(never)]
-fn give_back(room: Room<Request>) {
-    forget(room.as_ptr().addr());
-}
-
-/// The request at this address will be moved away, and its memory freed.
 pub(super) fn forget(address: usize) {
     if LISTED.load(Ordering::Relaxed) {
         allocated().remove(&address);
