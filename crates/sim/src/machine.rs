@@ -184,3 +184,13 @@ pub const fn reliable(frame_bytes_max: u32, puts: bool) -> Promises {
         initial_credit_bytes: 1 << 20,
     }
 }
+
+/// The nearest whole number of a size or a time, none of which is negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` ends at the bounds"
+)]
+pub(crate) fn rounded(value: f64) -> u64 {
+    value.round() as u64
+}

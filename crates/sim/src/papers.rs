@@ -232,8 +232,8 @@ impl Figure {
             Theirs::Value(_) => DIFFERENCE_PERCENT_MAX,
             Theirs::Range(..) => 0.0,
         };
-        // A value that is not a number differs.
-        !(self.difference_percent().abs() <= most)
+        let difference = self.difference_percent();
+        difference.is_nan() || difference.abs() > most
     }
 
     /// Whether it is a prediction that differs, without a reason.

@@ -1,5 +1,8 @@
 //! `ferry sim paper`: the figures of the documents that Ferrywire comes from, beside ours.
 
+mod picture;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -19,6 +22,9 @@ pub(crate) struct PaperRun {
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
+    /// Write pictures, and a page that explains them, into this folder.
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
 }
 
 fn names() -> clap::builder::PossibleValuesParser {
@@ -39,6 +45,15 @@ impl PaperRun {
         if self.json {
             out::json(&results);
         }
+        if let Some(folder) = &self.svg {
+            if let Err(error) = picture::write(&results, folder) {
+                eprintln!("ferry: cannot write pictures to {}: {error}", folder.display());
+                return ExitCode::FAILURE;
+            }
+            if !self.json {
+                out::line(format_args!("pictures: {}", folder.join("index.html").display()));
+            }
+        }
         let missed: usize = results.iter().map(|paper| paper.misses().count()).sum();
         ExitCode::from(u8::from(missed > 0))
     }
@@ -46,7 +61,7 @@ impl PaperRun {
 
 fn print(paper: &Paper) {
     out::line(format_args!("{}: {}\n", paper.name, paper.title));
-    out::line(format_args!("{:<66} {:>10} {:<8} source", "the machine", "value", "unit"));
+    out::line(format_args!("{:<60} {:>10} {:<8} source", "the machine", "value", "unit"));
     for parameter in &paper.parameters {
         let source = match parameter.origin {
             Origin::Given(place) => format!("given: {place}"),
@@ -55,10 +70,10 @@ fn print(paper: &Paper) {
         };
         let value = number(parameter.value);
         let (what, unit) = (parameter.what, parameter.unit);
-        out::line(format_args!("{what:<66} {value:>10} {unit:<8} {source}"));
+        out::line(format_args!("{what:<60} {value:>10} {unit:<8} {source}"));
     }
     out::line(format_args!(
-        "\n{:<8} {:<57} {:>10} {:>10} {:<8} {:>7}",
+        "\n{:<8} {:<53} {:>10} {:>10} {:<8} {:>7}",
         "figure", "", "document", "ours", "unit", "differs"
     ));
     for figure in &paper.figures {
@@ -70,18 +85,9 @@ fn print(paper: &Paper) {
 }
 
 fn print_figure(figure: &Figure) {
-    let theirs = match figure.theirs {
-        Theirs::Value(value) => number(value),
-        Theirs::Range(least, most) => format!("{}-{}", number(least), number(most)),
-    };
-    let role = match figure.role {
-        Role::Given => "given",
-        Role::Fitted => "fitted",
-        Role::Predicted if figure.is_missed() => "MISSED",
-        Role::Predicted => "predicted",
-    };
+    let (theirs, role) = (theirs_of(figure), role_of(figure));
     out::line(format_args!(
-        "{:<8} {:<57} {theirs:>10} {:>10} {:<8} {:>+6.1}% {role}",
+        "{:<8} {:<53} {theirs:>10} {:>10} {:<8} {:>+6.1}% {role}",
         figure.place,
         figure.what,
         number(figure.ours),
@@ -91,7 +97,25 @@ fn print_figure(figure: &Figure) {
     if figure.differs()
         && let Some(reason) = figure.reason
     {
-        out::line(format_args!("         because {reason}"));
+        for line in out::wrapped(&format!("because {reason}"), 70) {
+            out::line(format_args!("         {line}"));
+        }
+    }
+}
+
+fn theirs_of(figure: &Figure) -> String {
+    match figure.theirs {
+        Theirs::Value(value) => number(value),
+        Theirs::Range(least, most) => format!("{}-{}", number(least), number(most)),
+    }
+}
+
+fn role_of(figure: &Figure) -> &'static str {
+    match figure.role {
+        Role::Given => "given",
+        Role::Fitted => "fitted",
+        Role::Predicted if figure.is_missed() => "MISSED",
+        Role::Predicted => "predicted",
     }
 }
 

@@ -11,9 +11,9 @@ pub struct Cache {
 
 impl Cache {
     /// An empty cache.
-    pub fn new(bytes: usize, ways: usize, line_bytes: usize) -> Cache {
-        let sets = bytes / (ways * line_bytes);
-        Cache { ways, line_bytes: line_bytes as u64, sets: vec![Vec::new(); sets] }
+    pub fn new(bytes: u64, ways: usize, line_bytes: u64) -> Cache {
+        let sets = (0..bytes / (ways as u64 * line_bytes)).map(|_| Vec::new()).collect();
+        Cache { ways, line_bytes, sets }
     }
 
     /// Bytes of a line.

@@ -12,7 +12,7 @@ use ferrywire_nic::{
 };
 
 use super::port::{Deed, MachinePort};
-use super::{BusCosts, Machine, NicCosts, Runner};
+use super::{BusCosts, Machine, NicCosts, Runner, rounded};
 
 /// Ranks on machines of one kind.
 pub struct Cluster<V: Variant> {
@@ -587,8 +587,11 @@ impl super::MemoryCosts {
         let lines = self.entry_bytes / self.cache.line_bytes() as f64;
         let whole = lines.floor();
         let more = (scatter(entry, u64::MAX) % 1000) as f64 / 1000.0 < lines - whole;
-        let lines = 0..whole as u64 + u64::from(more);
-        lines.fold(true, |all, line| self.cache.touch(scatter(entry, line)) && all)
+        let mut all = true;
+        for line in 0..rounded(whole) + u64::from(more) {
+            all &= self.cache.touch(scatter(entry, line));
+        }
+        all
     }
 }
 
@@ -618,7 +621,7 @@ fn kind_of(bytes: &[u8]) -> Option<Kind> {
 
 /// Picoseconds, in which the cluster counts: no clock of a document is a whole number of nanoseconds.
 fn ps(ns: f64) -> u64 {
-    (ns * 1000.0).round() as u64
+    rounded(ns * 1000.0)
 }
 
 fn ns(ps: u64) -> f64 {

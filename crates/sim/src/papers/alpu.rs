@@ -8,7 +8,7 @@ use ferrywire_nic::{Limits, Span};
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
     BusCosts, Cache, Cluster, HostProgram, Linear, Machine, MatchingCosts, MemoryCosts, NicCosts,
-    Runner, WireCosts, reliable,
+    Runner, WireCosts, reliable, rounded,
 };
 use crate::soak::With;
 
@@ -41,7 +41,7 @@ const TURN: Parameter = Parameter::assumed(
     "a latency of 1 us, of which the text says nothing",
 );
 const LOOK: Parameter = Parameter::fitted(
-    "asking the unit: 4 crossings of the bus, and less than an entry for the rest",
+    "asking the unit: 4 crossings of the bus, and some cycles",
     95.0,
     "ns",
     "5c: 80 ns at length 0",
@@ -54,7 +54,7 @@ const PARAMETERS: [Parameter; 12] =
 
 fn machine() -> Machine {
     let turn = TURN.value * CYCLE.value;
-    let cache = Cache::new(CACHE.value as usize, 64, LINE.value as usize);
+    let cache = Cache::new(rounded(CACHE.value), 64, rounded(LINE.value));
     Machine {
         runner: Runner::Processor,
         call_ns: 0.0,

@@ -8,7 +8,7 @@ use ferrywire_nic::{Limits, Span, Standard};
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
     BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable,
+    reliable, rounded,
 };
 use crate::random::Random;
 
@@ -99,7 +99,7 @@ impl Reduction {
             for round in 0..ROUNDS {
                 program.meet();
                 program.note();
-                program.compute(random.below((skew_us * 1e3) as u64 + 1) as f64);
+                program.compute(random.below(rounded(skew_us * 1e3) + 1) as f64);
                 let me = Member {
                     group_id: 1,
                     group: &group,

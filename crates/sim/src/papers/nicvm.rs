@@ -5,7 +5,7 @@ use ferrywire_nic::{Hook, Limits, MODULE_GROUP, Module, Standard, Trap, Verdict}
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
     BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable,
+    reliable, rounded,
 };
 use crate::random::Random;
 
@@ -87,7 +87,7 @@ enum Duty {
 
 impl Module for Offloaded {
     fn on_message(&mut self, hook: &mut dyn Hook) -> Result<Verdict, Trap> {
-        let no_op = (NO_OP.value * 1e3) as u64;
+        let no_op = rounded(NO_OP.value * 1e3);
         match self.what {
             Duty::Pass => Ok(Verdict::Deliver),
             Duty::Nothing => {
@@ -200,7 +200,7 @@ impl Broadcast {
             let program = &mut programs[rank as usize];
             for _ in 0..rounds {
                 program.meet();
-                program.compute(random.below((skew_us * 1e3) as u64 + 1) as f64);
+                program.compute(random.below(rounded(skew_us * 1e3) + 1) as f64);
                 program.note();
                 match by_nic {
                     true if rank == 0 => _ = program.send_to_module(0, GROUP, span),

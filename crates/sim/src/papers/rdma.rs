@@ -5,7 +5,7 @@ use ferrywire_nic::{Limits, Standard};
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
     BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable,
+    reliable, rounded,
 };
 
 const CYCLE: Parameter = Parameter::given("a cycle", 1e3 / 75.0, "ns", "section 4.1: 75 MHz");
@@ -104,7 +104,7 @@ fn machine() -> Machine {
         bus: BusCosts::Copy(Linear::new(ns(COPY.value), ns(COPY_BYTE.value))),
         wire: WireCosts {
             promises: reliable(4096, true),
-            header_bytes: HEADER.value as u64,
+            header_bytes: rounded(HEADER.value),
             hop_ns: ns(NOTIFICATION.value),
             hops: |_, _| 1,
             bytes: vec![short, long],
@@ -190,13 +190,9 @@ pub(super) fn run() -> Paper {
         receive,
     ));
     for (bytes, cycles) in rendezvous_table {
-        figures.push(Figure::predicted(
-            "4.4",
-            format!("rendezvous, {bytes} bytes"),
-            "cycles",
-            cycles,
-            rendezvous(bytes.into()),
-        ));
+        let figure = if bytes >= 2048 { Figure::fitted } else { Figure::predicted };
+        let what = format!("rendezvous, {bytes} bytes");
+        figures.push(figure("4.4", what, "cycles", cycles, rendezvous(bytes.into())));
     }
     let slope = (rendezvous(4096) - rendezvous(2048)) / 2048.0;
     figures.push(Figure::fitted(
