@@ -21,9 +21,7 @@ use super::super::report::{Failure, Told};
 use super::super::sys::Ending;
 use super::super::wire::{self, FactsOrder, FrameKind, News};
 use super::{Job, Phase};
-use crate::job_facts::{
-    self, FactsReport, ProcessTimes, Proof, Proved, RankAnswer, RankRecord,
-};
+use crate::job_facts::{self, FactsReport, ProcessTimes, Proof, Proved, RankAnswer, RankRecord};
 use crate::why::{self, Seen, Verdict};
 
 /// What has been seen of the ranks so far.
