@@ -188,9 +188,8 @@ fn a_terminal_shows_the_job_until_a_key_is_pressed() {
         let tmux = Tmux::sized(&format!("top-{}", colours.len()), &line, 80, 24);
         tmux.shows("0", "receive from rank 1 (tag 9)");
         tmux.shows("0", "q quit");
-        let escapes =
-            tmux.command(&["capture-pane", "-p", "-e", "-t", "job:0"]).out.contains("\x1b[33m");
-        assert_eq!(escapes, colours.is_empty());
+        let coloured = tmux.command(&["capture-pane", "-p", "-e", "-t", "job:0"]).out;
+        assert_eq!(coloured.contains("\x1b[38;5;"), colours.is_empty(), "{coloured:?}");
         let press = |key: &str| tmux.command(&["send-keys", "-t", "job:0", key]);
         press("Down");
         tmux.shows("0", "rank 1: sleeps after send");
