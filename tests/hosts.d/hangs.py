@@ -12,8 +12,13 @@ from network import FERRY, ROOT
 BROKEN = ROOT / "examples" / "broken"
 # The programs for every change.
 FEW = ["wrong_tag.c", "receive_cycle.c", "interleaved.c", "barrier_skipped.c"]
-# Packets that are lost, in percent.
+# Those that differ between hosts: a rank that waits for the lock of a window asks its host again and again, which proves
+# nothing; and room for unexpected messages ends elsewhere, so that another sentence is found.
+DIFFERENT = ["lock_kept.c", "unexpected_flood.c"]
+# Packets that are lost, in percent. A job that fails may end before all ranks have come to their calls then, so only
+# those that hang run with it.
 LOSS = 10
+DEADLOCK = 35
 JOB_SECONDS = 60
 
 
@@ -22,7 +27,7 @@ def hangs(network, folder, report, quick):
         rows = tomllib.load(file)["program"]
     for row in rows:
         is_proof = row["kind"] == "proof" and row["name"].endswith(".c") and "yet" not in row
-        if is_proof and (not quick or row["name"] in FEW):
+        if is_proof and row["name"] not in DIFFERENT and (not quick or row["name"] in FEW):
             verdicts(network, folder, report, row, quick)
 
 
@@ -32,12 +37,16 @@ def verdicts(network, folder, report, row, quick):
         program = folder / (row["name"].removesuffix(".c") + (".fixed" if fixed else ""))
         flags = ["-DFIXED"] if fixed else []
         subprocess.run([FERRY, "cc", "-O1", *flags, BROKEN / row["name"], "-o", program, "-lm"], check=True)
-        for loss in [0] if quick or fixed or not shutil.which("nft") else [0, LOSS]:
+        hung = False
+        for loss in [0, LOSS]:
+            if loss and (quick or not hung or not shutil.which("nft")):
+                continue
             if loss:
                 network.lose(loss)
             verdict, code, seconds = outcome(network.command(row["ranks"], program, hosts=hosts))
             if loss:
                 network.lose(0)
+            hung = code == DEADLOCK
             good = (verdict, code) == (None, 0) if fixed else verdict == row["verdict"]
             what = f"{row['name']}{', corrected' if fixed else ''}{f', {loss} % lost' if loss else ''}"
             report.tell(what, good, f"{seconds:.1f} s" if good else f"exit code {code}: {verdict}")

@@ -179,9 +179,7 @@ mod tests {
                     }
                     let rank = self.draw(RANKS);
                     let number = u32::try_from(rank).expect("few");
-                    if !answers.contains_key(&number) {
-                        answers.insert(number, self.answer(rank));
-                    }
+                    answers.entry(number).or_insert_with(|| self.answer(rank));
                 }
                 if proof.on_answers(&answers) == Proved::Stuck {
                     return self.network.iter().all(|&(.., is_ack)| is_ack);

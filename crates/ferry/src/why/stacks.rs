@@ -17,6 +17,12 @@ pub(super) struct RankStacks {
 
 /// The stacks of ranks, each with the number of its process. Says on the standard error what is missing, and why.
 pub(super) fn of(ranks: &[(String, u32)]) -> Option<Vec<RankStacks>> {
+    if ranks.is_empty() {
+        eprintln!(
+            "ferry why: no stacks: no rank of the job runs on this host; run it where the ranks are"
+        );
+        return None;
+    }
     let until = Instant::now() + SECONDS_MAX;
     let mut all = Vec::new();
     for (rank, process) in ranks {

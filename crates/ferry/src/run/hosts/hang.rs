@@ -323,7 +323,7 @@ impl Hosts {
         let mut reports: BTreeMap<usize, &FactsReport> =
             collection.reports.iter().map(|(&at, one)| (at, one)).collect();
         reports.extend(self.hang.of_failure.iter().map(|(&at, one)| (at, one)));
-        let seen = seen_in(reports.values().copied());
+        let mut seen = seen_in(reports.values().copied());
         let Some(failure) = self.failure.as_ref() else { return };
         let name = failure.rank.map(|rank| rank.to_string());
         let failed = seen.iter().find(|one| Some(&one.name) == name.as_ref());
@@ -346,6 +346,8 @@ impl Hosts {
             }
             None => why::explanation(&seen, misses, left),
         };
+        // Those that cannot reach a rank have waited for it until then.
+        seen.iter_mut().for_each(|one| one.failed |= one.facts.unreachable.is_some());
         let lines = verdict.as_ref().map(|verdict| self.hang.settings.lines(verdict, &seen));
         let failure = self.failure.as_mut().expect("it is there");
         match verdict {
