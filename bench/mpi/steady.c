@@ -1,5 +1,6 @@
-/* usage: mpiexec -n N steady pingpong|allreduce [-s bytes] [-t seconds]   rounds in each twentieth of a second
- * One line per slice: the time at its end in ns, and rounds per second in it. For bench/mpi/top. */
+/* usage: mpiexec -n N steady pingpong|allreduce|wait [-s bytes] [-t seconds]   rounds in each twentieth of a second
+ * One line per slice: the time at its end in ns, and rounds per second in it. wait has none: all ranks wait for rank 0,
+ * which sleeps. For bench/mpi/top. */
 #include "bench.h"
 #include <string.h>
 enum { MAXN = 1 << 20, ROUNDS = 64 };
@@ -29,6 +30,12 @@ int main(int argc, char **argv) {
     sb = calloc(MAXN, 1);
     rb = calloc(MAXN, 1);
     double slice = now_ns(), end = slice + 1e9 * opt_num(argc, argv, "-t", 60), count = 0;
+    if (argc > 1 && strcmp(argv[1], "wait") == 0) {
+        if (rank_ == 0) sleep_until(end);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+        return 0;
+    }
     while (rounds(pingpong, bytes, now_ns() > end) == 0) {
         double now = now_ns();
         count += ROUNDS;

@@ -1,11 +1,11 @@
 //! One rank: its last calls, its communicators, windows and files, and what is not over.
 
+use ferrywire_host::nic::MatchWord;
+use ferrywire_runtime::words::number;
 use serde::Serialize;
 
 use super::rates::Row;
-use super::table::{View, numbers, ranks, span};
-use ferrywire_runtime::words::number;
-
+use super::table::{View, count, numbers, ranks, span};
 use crate::why::{AllRanks, ordinal};
 
 /// A rank in words.
@@ -31,16 +31,25 @@ impl Detail {
         let (row, job) = (&view.rows[at], AllRanks(&view.sample.seen));
         let facts = &view.sample.seen[at].facts;
         let calls = facts.calls.iter().rev();
-        let objects = facts.objects.iter().map(|object| {
+        // One of the library's own stands for all ranks that there could ever be.
+        let objects = facts.objects.iter().filter(|object| object.size <= MatchWord::SOURCE_MAX);
+        let objects = objects.map(|object| {
             let name = match object.name.as_str() {
                 "" => format!("object {}", object.number),
                 name => name.to_owned(),
             };
-            let (size, calls) = (object.size, number(object.calls.into()));
-            format!("{name}: {size} members, {calls} collective calls")
+            let members = count(object.size.into(), "member");
+            format!("{name}: {members}, {}", count(object.calls.into(), "collective call"))
         });
-        let mut pending: Vec<String> =
+        let each: Vec<String> =
             facts.answer.pending.iter().map(|one| job.pending_words(at, one)).collect();
+        let alike = each.chunk_by(|one, next| one == next);
+        let mut pending: Vec<String> = alike
+            .map(|alike| match alike.len() {
+                1 => alike[0].clone(),
+                times => format!("{}, {times} times", alike[0]),
+            })
+            .collect();
         if facts.answer.unlisted > 0 {
             pending.push(format!("and {} more", number(facts.answer.unlisted.into())));
         }

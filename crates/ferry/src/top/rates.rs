@@ -1,5 +1,6 @@
 //! What ranks do, from two looks at them: rates, states, and who waits for whom.
 
+use std::ops::Add as _;
 use std::time::Duration;
 
 use ferrywire_host::facts::{CALLS, CallFact, CallKind, Facts, NicCounts};
@@ -94,7 +95,7 @@ pub(super) struct Totals {
 
 impl Totals {
     pub(super) fn of(rows: &[Row]) -> Totals {
-        let sum = |value: fn(&Row) -> f64| rows.iter().map(value).sum();
+        let sum = |value: fn(&Row) -> f64| rows.iter().map(value).fold(0.0, f64::add);
         Totals {
             calls_per_s: sum(|row| row.calls_per_s),
             messages_per_s: sum(|row| row.messages_per_s),
@@ -121,13 +122,17 @@ fn row(sample: &Sample, at: usize, earlier: Option<&Seen>, time: f64) -> Row {
     let seen = &job.0[at];
     let facts = &seen.facts;
     let counted = earlier.map(|before| Counted::between(&before.facts, facts)).unwrap_or_default();
-    let activity = activity(seen, earlier.map(|before| &before.facts), counted.calls);
+    let waiting = Duration::from_nanos(sample.at_ns.saturating_sub(facts.waiting_since_ns));
+    let activity = match activity(seen, earlier.map(|before| &before.facts), counted.calls) {
+        // It is on its way from call to call.
+        Activity::Waits if counted.calls > 0 && waiting < WAITING_MIN => Activity::Active,
+        activity => activity,
+    };
     let waits = job.waits(at);
     let waits_for = match activity {
         Activity::Waits => waits.ranks.iter().map(|&other| job.0[other].peer).collect(),
         _ => Vec::new(),
     };
-    let waiting = Duration::from_nanos(sample.at_ns.saturating_sub(facts.waiting_since_ns));
     let used = |part: fn(&ProcessTimes) -> Duration| {
         let (now, before) = (seen.times.as_ref()?, earlier?.times.as_ref()?);
         Some(part(now).saturating_sub(part(before)).as_secs_f64() / time * 100.0)
@@ -176,6 +181,9 @@ fn row(sample: &Sample, at: usize, earlier: Option<&Seen>, time: f64) -> Row {
     }
 }
 
+/// A rank that makes calls waits if it does so for longer.
+const WAITING_MIN: Duration = Duration::from_millis(100);
+
 /// Calls between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
@@ -192,7 +200,8 @@ impl Counted {
         let calls = after.calls_made.wrapping_sub(before.calls_made) & CALLS_MADE_MAX;
         let kept = usize::try_from(calls).unwrap_or(usize::MAX).min(after.calls.len());
         let new = &after.calls[after.calls.len() - kept..];
-        let sum = |value: fn(&CallFact) -> f64| new.iter().map(value).sum::<f64>();
+        // From 0, since the sum of nothing is -0.
+        let sum = |value: fn(&CallFact) -> f64| new.iter().map(value).fold(0.0, f64::add);
         let scale = if kept == 0 { 0.0 } else { f64::from(calls) / new.len() as f64 };
         Counted {
             calls,

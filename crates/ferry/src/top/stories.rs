@@ -30,8 +30,9 @@ fn rank(peer: u32, size: u32, calls: Vec<CallFact>) -> Seen {
         name: "MPI_COMM_WORLD".into(),
     };
     let made = calls.last().map_or(0, |call| call.number + 1);
-    let facts =
+    let mut facts =
         Facts { me: peer, calls, calls_made: made, objects: vec![world], ..Facts::default() };
+    facts.answer.unexpected_bytes_max = 1 << 20;
     Seen {
         peer,
         name: peer.to_string(),
@@ -92,7 +93,7 @@ pub(super) fn four_ranks() -> View {
         seen.facts.waiting = 1;
         seen.facts.waiting_since_ns = 12 * SECOND_NS - SECOND_NS / 5 * 6;
         let answer = &mut seen.facts.answer;
-        (answer.unexpected_bytes, answer.unexpected_bytes_max) = (32 << 10, 1 << 20);
+        answer.unexpected_bytes = 32 << 10;
         (answer.counts.posted_now, answer.counts.unexpected_now) = (1, 2);
         for tag in [8, 9] {
             let word = MatchWord::new(0, 1, tag);

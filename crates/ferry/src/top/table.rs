@@ -370,6 +370,14 @@ fn budget(row: &Row) -> String {
     format!("{}%", row.unexpected_bytes * 100 / row.unexpected_bytes_max)
 }
 
+/// Things with their number: `1 send`, `2 sends`, `2 steps of a collective call`.
+pub(super) fn count(things: u64, name: &str) -> String {
+    let (first, rest) = name.split_once(" of ").map_or((name, None), |(a, b)| (a, Some(b)));
+    let plural = if things == 1 { "" } else { "s" };
+    let rest = rest.map_or_else(String::new, |rest| format!(" of {rest}"));
+    format!("{} {first}{plural}{rest}", number(things))
+}
+
 /// The numbers of a rank that has no place in the table, in lines.
 pub(super) fn numbers(row: &Row) -> Vec<String> {
     let about = if row.estimated { "about " } else { "" };
@@ -387,23 +395,23 @@ pub(super) fn numbers(row: &Row) -> Vec<String> {
     ));
     let when = if row.has_answered { "" } else { " when it answered last" };
     lines.push(format!(
-        "{} receives posted, {} sends and {} collective steps open{when}",
-        number(row.posted),
-        number(row.sends),
-        number(row.steps),
+        "{} posted; {} and {} not over{when}",
+        count(row.posted, "receive"),
+        count(row.sends, "send"),
+        count(row.steps, "step of a collective call"),
     ));
     lines.push(format!(
-        "{} unexpected messages, {} of {} bytes for them in use",
-        number(row.unexpected),
+        "{}, {} of {} bytes for them in use",
+        count(row.unexpected, "unexpected message"),
         number(row.unexpected_bytes),
         number(row.unexpected_bytes_max),
     ));
     lines.push(format!(
-        "{} frames sent, {} received, {} sent again; {} messages refused for lack of room",
-        number(row.frames_sent),
+        "{} sent, {} received, {} sent again; {} refused for lack of memory",
+        count(row.frames_sent, "frame"),
         number(row.frames_received),
         number(row.retries),
-        number(row.refused),
+        count(row.refused, "message"),
     ));
     lines
 }

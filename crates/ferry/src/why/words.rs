@@ -163,9 +163,12 @@ impl AllRanks<'_> {
         let number = number_of(one.word);
         let brackets = self.in_brackets(at, tag, number);
         let length = bytes(one.bytes);
+        let whose = if user_tag(one.word).is_none() { "internal " } else { "" };
         match one.kind {
-            PendingKind::Arrived => format!("message of {length}{}{brackets}", other("from")),
-            PendingKind::Send => format!("send of {length}{}{brackets}", other("to")),
+            PendingKind::Arrived => {
+                format!("{whose}message of {length}{}{brackets}", other("from"))
+            }
+            PendingKind::Send => format!("{whose}send of {length}{}{brackets}", other("to")),
             PendingKind::Step => {
                 format!("step of a collective call, {length}{}{brackets}", other("with"))
             }
@@ -174,7 +177,7 @@ impl AllRanks<'_> {
                     true => "any rank".into(),
                     false => self.other(at, number, one.word.source()),
                 };
-                format!("receive of at most {length} from {from}{brackets}")
+                format!("{whose}receive of at most {length} from {from}{brackets}")
             }
         }
     }
