@@ -48,7 +48,7 @@ fn ring(world: &World) {
 fn orders(world: &World) {
     match world.rank() {
         0 => {
-            for (tag, len) in [(1, 10), (2, 20), (1, 30), (3, 200_000), (2, 40)] {
+            for (tag, len) in [(1, 10), (2, 20), (1, 30), (2, 40), (3, 200_000)] {
                 world.send(&vec![0_u8; len][..], 1, tag).unwrap();
             }
         }

@@ -189,7 +189,7 @@ fn scaled(number: u64, units: &[(u64, &str)]) -> String {
     let Some(&(size, unit)) = found else { return number.to_string() };
     let value = number as f64 / size as f64;
     match value {
-        _ if size == 1 || number % size == 0 && value < 1000.0 => {
+        _ if size == 1 || number.is_multiple_of(size) && value < 1000.0 => {
             format!("{} {unit}", number / size)
         }
         _ if value < 10.0 => format!("{value:.2} {unit}"),
