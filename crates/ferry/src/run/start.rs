@@ -122,7 +122,7 @@ impl fmt::Display for NotStarted {
                     io::ErrorKind::NotFound => {
                         write!(
                             f,
-                            "there is no such interpreter as it names; ferry info {file} says which"
+                            "the interpreter that it names does not exist; ferry info {file} says which"
                         )
                     }
                     _ => sys::tell_of_start(error, f),
