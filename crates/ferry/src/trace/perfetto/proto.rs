@@ -160,8 +160,9 @@ mod tests {
 
     #[test]
     fn any_bytes_end() {
-        for len in 0..64 {
-            let bytes: Vec<u8> = (0..len).map(|at| (at * 37 + len * 11) as u8 | 0x80).collect();
+        for len in 0..64u8 {
+            let byte = |at: u8| at.wrapping_mul(37).wrapping_add(len.wrapping_mul(11)) | 0x80;
+            let bytes: Vec<u8> = (0..len).map(byte).collect();
             assert!(ProtoReader(&bytes).count() <= bytes.len());
         }
     }
