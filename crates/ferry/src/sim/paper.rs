@@ -79,9 +79,13 @@ fn print(paper: &Paper) {
     for figure in &paper.figures {
         print_figure(figure);
     }
-    let predicted = paper.figures.iter().filter(|figure| figure.role == Role::Predicted).count();
-    let missed = paper.misses().count();
-    out::line(format_args!("\n{predicted} predictions, {missed} missed\n"));
+    let predicted = || paper.figures.iter().filter(|figure| figure.role == Role::Predicted);
+    let (all, missed) = (predicted().count(), paper.misses().count());
+    let near = predicted().filter(|figure| !figure.differs()).count();
+    out::line(format_args!(
+        "\n{all} predictions: {near} near, {} not, for a reason, {missed} missed\n",
+        all - near - missed
+    ));
 }
 
 fn print_figure(figure: &Figure) {
