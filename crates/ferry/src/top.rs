@@ -34,7 +34,7 @@ use serde::Serialize;
 use crate::job_facts::{JobFacts, JobNotFound};
 use crate::out;
 use detail::Detail;
-use rates::{Row, Totals, rows};
+use rates::{RankRow, Totals, rows};
 use sample::Sample;
 use table::{View, columns, grouped, line_of, titles};
 
@@ -69,7 +69,7 @@ struct TopReport<'a> {
     totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Detail>,
-    ranks: &'a [Row],
+    ranks: &'a [RankRow],
 }
 
 /// Why nothing is shown.

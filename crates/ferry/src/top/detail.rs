@@ -4,7 +4,7 @@ use ferrywire_host::nic::MatchWord;
 use ferrywire_runtime::words::number;
 use serde::Serialize;
 
-use super::rates::Row;
+use super::rates::RankRow;
 use super::table::{View, count, numbers, ranks, span};
 use crate::why::{AllRanks, ordinal};
 
@@ -82,7 +82,7 @@ impl Detail {
 }
 
 /// What a rank does, for how long, and for whom it waits.
-pub(super) fn sentence(row: &Row) -> String {
+pub(super) fn sentence(row: &RankRow) -> String {
     let mut text = row.state.clone();
     if let Some(waiting) = row.waiting_s {
         text.push_str(&format!(", for {}", span(std::time::Duration::from_secs_f64(waiting))));

@@ -15,7 +15,7 @@ use ratatui::widgets::{Clear, Paragraph};
 use crate::job_facts::{JobFacts, JobNotFound};
 
 use super::detail::{Detail, sentence};
-use super::rates::{Activity, Row, rows};
+use super::rates::{Activity, RankRow, rows};
 use super::sample::Sample;
 use super::table::{View, columns, grouped, line_of, ranks, titles};
 
@@ -73,7 +73,7 @@ enum Wish {
 /// What is shown.
 struct Screen {
     view: View,
-    order: Order,
+    order: SortOrder,
     reversed: bool,
     /// Whether ranks that are alike share a line; without a wish of the user, if there are more ranks than lines.
     groups: Option<bool>,
@@ -92,7 +92,7 @@ impl Screen {
     fn new(colours: bool) -> Screen {
         Screen {
             view: View::default(),
-            order: Order::Rank,
+            order: SortOrder::Rank,
             reversed: false,
             groups: None,
             only: None,
@@ -108,23 +108,24 @@ impl Screen {
     }
 
     /// The rows of the table, in their order.
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<RankRow> {
         let rows = self.view.rows.iter();
-        let is_in = |row: &&Row| self.only.as_ref().is_none_or(|only| only.contains(&row.ranks[0]));
-        let mut rows: Vec<Row> = rows.filter(is_in).cloned().collect();
+        let is_in =
+            |row: &&RankRow| self.only.as_ref().is_none_or(|only| only.contains(&row.ranks[0]));
+        let mut rows: Vec<RankRow> = rows.filter(is_in).cloned().collect();
         let groups = self.groups.unwrap_or(rows.len() > self.room) && self.only.is_none();
         if groups {
             rows = grouped(&rows, usize::MAX);
         }
         // Groups are in an order of their own until the user asks for another.
-        if !groups || self.order != Order::Rank || self.reversed {
+        if !groups || self.order != SortOrder::Rank || self.reversed {
             self.order.sort(&mut rows, self.reversed);
         }
         rows
     }
 
     /// Which of the rows is picked.
-    fn place(&self, rows: &[Row]) -> usize {
+    fn place(&self, rows: &[RankRow]) -> usize {
         rows.iter().position(|row| row.ranks.contains(&self.picked)).unwrap_or(0)
     }
 
@@ -289,7 +290,7 @@ impl Screen {
 
 /// The order of lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Order {
+enum SortOrder {
     Rank,
     Calls,
     Bytes,
@@ -298,41 +299,41 @@ enum Order {
     Processor,
 }
 
-impl Order {
-    const ALL: [(Order, &str); 6] = [
-        (Order::Rank, "rank"),
-        (Order::Waiting, "waiting time"),
-        (Order::Calls, "calls/s"),
-        (Order::Bytes, "bytes/s"),
-        (Order::Unexpected, "unexpected bytes"),
-        (Order::Processor, "CPU"),
+impl SortOrder {
+    const ALL: [(SortOrder, &str); 6] = [
+        (SortOrder::Rank, "rank"),
+        (SortOrder::Waiting, "waiting time"),
+        (SortOrder::Calls, "calls/s"),
+        (SortOrder::Bytes, "bytes/s"),
+        (SortOrder::Unexpected, "unexpected bytes"),
+        (SortOrder::Processor, "CPU"),
     ];
 
     fn name(self) -> &'static str {
-        Order::ALL[self.place()].1
+        SortOrder::ALL[self.place()].1
     }
 
-    fn next(self) -> Order {
-        Order::ALL[(self.place() + 1) % Order::ALL.len()].0
+    fn next(self) -> SortOrder {
+        SortOrder::ALL[(self.place() + 1) % SortOrder::ALL.len()].0
     }
 
     fn place(self) -> usize {
-        Order::ALL.iter().position(|(order, _)| *order == self).expect("all are listed")
+        SortOrder::ALL.iter().position(|(order, _)| *order == self).expect("all are listed")
     }
 
     /// What comes first is greatest.
-    fn key(self, row: &Row) -> f64 {
+    fn key(self, row: &RankRow) -> f64 {
         match self {
-            Order::Rank => -f64::from(row.ranks[0]),
-            Order::Calls => row.calls_per_s,
-            Order::Bytes => row.bytes_per_s,
-            Order::Waiting => row.waiting_s.unwrap_or(-1.0),
-            Order::Unexpected => row.unexpected_bytes as f64,
-            Order::Processor => row.cpu_percent.unwrap_or(-1.0),
+            SortOrder::Rank => -f64::from(row.ranks[0]),
+            SortOrder::Calls => row.calls_per_s,
+            SortOrder::Bytes => row.bytes_per_s,
+            SortOrder::Waiting => row.waiting_s.unwrap_or(-1.0),
+            SortOrder::Unexpected => row.unexpected_bytes as f64,
+            SortOrder::Processor => row.cpu_percent.unwrap_or(-1.0),
         }
     }
 
-    fn sort(self, rows: &mut [Row], reversed: bool) {
+    fn sort(self, rows: &mut [RankRow], reversed: bool) {
         rows.sort_by(|one, other| {
             let order = self.key(other).total_cmp(&self.key(one));
             let order = if reversed { order.reverse() } else { order };

@@ -35,7 +35,7 @@ pub(super) enum Activity {
 
 /// A rank in the table, or several that are alike, whose numbers are then added.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Row {
+pub(super) struct RankRow {
     /// Their numbers among all ranks of the job. JSON has no groups.
     #[serde(rename = "rank", serialize_with = "only")]
     pub(super) ranks: Vec<u32>,
@@ -94,8 +94,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn of(rows: &[Row]) -> Totals {
-        let sum = |value: fn(&Row) -> f64| rows.iter().map(value).fold(0.0, f64::add);
+    pub(super) fn of(rows: &[RankRow]) -> Totals {
+        let sum = |value: fn(&RankRow) -> f64| rows.iter().map(value).fold(0.0, f64::add);
         Totals {
             calls_per_s: sum(|row| row.calls_per_s),
             messages_per_s: sum(|row| row.messages_per_s),
@@ -107,7 +107,7 @@ impl Totals {
 }
 
 /// A row for each rank of the later look. A rank that was not there at the earlier one has no rates.
-pub(super) fn rows(before: &Sample, after: &Sample) -> Vec<Row> {
+pub(super) fn rows(before: &Sample, after: &Sample) -> Vec<RankRow> {
     let time = Duration::from_nanos(after.at_ns.saturating_sub(before.at_ns)).as_secs_f64();
     let row = |at: usize| {
         let peer = after.seen[at].peer;
@@ -117,7 +117,7 @@ pub(super) fn rows(before: &Sample, after: &Sample) -> Vec<Row> {
     (0..after.seen.len()).map(row).collect()
 }
 
-fn row(sample: &Sample, at: usize, earlier: Option<&Seen>, time: f64) -> Row {
+fn row(sample: &Sample, at: usize, earlier: Option<&Seen>, time: f64) -> RankRow {
     let job = AllRanks(&sample.seen);
     let seen = &job.0[at];
     let facts = &seen.facts;
@@ -149,7 +149,7 @@ fn row(sample: &Sample, at: usize, earlier: Option<&Seen>, time: f64) -> Row {
         ..
     } = facts.answer.counts;
     let rate = |count: f64| if time > 0.0 { count / time } else { 0.0 };
-    Row {
+    RankRow {
         ranks: vec![seen.peer],
         host: seen.host.clone(),
         pid: seen.process,

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use ferrywire_runtime::words::number;
 
-use super::rates::{Activity, Row, Totals};
+use super::rates::{Activity, RankRow, Totals};
 use super::sample::Sample;
 
 /// What is shown of a job at one time.
 #[derive(Clone, Default)]
 pub(super) struct View {
     pub(super) sample: Sample,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<RankRow>,
 }
 
 impl View {
@@ -52,19 +52,19 @@ impl View {
 
 /// A column of the table.
 #[derive(Clone, Copy)]
-pub(super) struct Column {
+pub(super) struct TopColumn {
     pub(super) title: &'static str,
     pub(super) width: usize,
     /// The least width of the terminal in which it is shown.
     from: usize,
     is_number: bool,
-    text: fn(&Row) -> String,
+    text: fn(&RankRow) -> String,
 }
 
 /// All columns but the state, which takes what is left.
-const COLUMNS: [Column; 13] = [
-    Column { title: "RANK", width: 4, from: 0, is_number: false, text: |row| ranks(&row.ranks) },
-    Column {
+const COLUMNS: [TopColumn; 13] = [
+    TopColumn { title: "RANK", width: 4, from: 0, is_number: false, text: |row| ranks(&row.ranks) },
+    TopColumn {
         title: "PID",
         width: 7,
         from: 100,
@@ -74,65 +74,65 @@ const COLUMNS: [Column; 13] = [
             _ => String::new(),
         },
     },
-    Column { title: "HOST", width: 10, from: 0, is_number: false, text: |row| row.host.clone() },
-    Column {
+    TopColumn { title: "HOST", width: 10, from: 0, is_number: false, text: |row| row.host.clone() },
+    TopColumn {
         title: "CALLS/S",
         width: 7,
         from: 0,
         is_number: true,
         text: |row| short(row.calls_per_s),
     },
-    Column {
+    TopColumn {
         title: "MSGS/S",
         width: 6,
         from: 100,
         is_number: true,
         text: |row| short(row.messages_per_s),
     },
-    Column {
+    TopColumn {
         title: "BYTES/S",
         width: 7,
         from: 50,
         is_number: true,
         text: |row| short(row.bytes_per_s),
     },
-    Column {
+    TopColumn {
         title: "POST",
         width: 4,
         from: 60,
         is_number: true,
         text: |row| depth(row, row.posted),
     },
-    Column {
+    TopColumn {
         title: "UNEX",
         width: 4,
         from: 60,
         is_number: true,
         text: |row| depth(row, row.unexpected),
     },
-    Column { title: "MEM", width: 4, from: 70, is_number: true, text: budget },
-    Column {
+    TopColumn { title: "MEM", width: 4, from: 70, is_number: true, text: budget },
+    TopColumn {
         title: "RETRY",
         width: 5,
         from: 120,
         is_number: true,
         text: |row| depth(row, row.retries),
     },
-    Column {
+    TopColumn {
         title: "REFUSED",
         width: 7,
         from: 120,
         is_number: true,
         text: |row| depth(row, row.refused),
     },
-    Column {
+    TopColumn {
         title: "CPU",
         width: 4,
         from: 40,
         is_number: true,
         text: |row| percent(row.cpu_percent),
     },
-    Column {
+    TopColumn {
         title: "AGENT",
         width: 5,
         from: 70,
@@ -141,7 +141,7 @@ const COLUMNS: [Column; 13] = [
     },
 ];
 
-const FOR: Column = Column {
+const FOR: TopColumn = TopColumn {
     title: "FOR",
     width: 4,
     from: 0,
@@ -152,7 +152,7 @@ const FOR: Column = Column {
     },
 };
 
-const WAITS_FOR: Column = Column {
+const WAITS_FOR: TopColumn = TopColumn {
     title: "WAITS FOR",
     width: 9,
     from: 110,
@@ -163,17 +163,22 @@ const WAITS_FOR: Column = Column {
     },
 };
 
-const STATE: Column =
-    Column { title: "STATE", width: 0, from: 0, is_number: false, text: |row| row.state.clone() };
+const STATE: TopColumn = TopColumn {
+    title: "STATE",
+    width: 0,
+    from: 0,
+    is_number: false,
+    text: |row| row.state.clone(),
+};
 
 /// The columns of a table in a terminal of this width, or in a file.
-pub(super) fn columns(view: &View, rows: &[Row], width: Option<usize>) -> Vec<Column> {
+pub(super) fn columns(view: &View, rows: &[RankRow], width: Option<usize>) -> Vec<TopColumn> {
     let available = width.unwrap_or(usize::MAX);
     let several = view.has_several_hosts();
     let all = COLUMNS.into_iter().chain([FOR, WAITS_FOR]);
     let shown = all.filter(|column| column.from <= available);
     let shown = shown.filter(|column| column.title != "HOST" || several);
-    let mut columns: Vec<Column> = shown.collect();
+    let mut columns: Vec<TopColumn> = shown.collect();
     for column in &mut columns {
         let longest = rows.iter().map(|row| (column.text)(row).chars().count()).max().unwrap_or(0);
         let most = if width.is_none() { usize::MAX } else { column.width.max(WIDEST) };
@@ -184,7 +189,7 @@ pub(super) fn columns(view: &View, rows: &[Row], width: Option<usize>) -> Vec<Co
         None => rows.iter().map(|row| row.state.chars().count()).max().unwrap_or(0),
         Some(width) => width.saturating_sub(taken),
     };
-    columns.push(Column { width: left, ..STATE });
+    columns.push(TopColumn { width: left, ..STATE });
     columns
 }
 
@@ -192,16 +197,16 @@ pub(super) fn columns(view: &View, rows: &[Row], width: Option<usize>) -> Vec<Co
 const WIDEST: usize = 12;
 
 /// The titles of columns.
-pub(super) fn titles(columns: &[Column]) -> String {
+pub(super) fn titles(columns: &[TopColumn]) -> String {
     line(columns, |column| column.title.to_owned())
 }
 
 /// The line of a row.
-pub(super) fn line_of(columns: &[Column], row: &Row) -> String {
+pub(super) fn line_of(columns: &[TopColumn], row: &RankRow) -> String {
     line(columns, |column| (column.text)(row))
 }
 
-fn line(columns: &[Column], text: impl Fn(&Column) -> String) -> String {
+fn line(columns: &[TopColumn], text: impl Fn(&TopColumn) -> String) -> String {
     let cells = columns.iter().map(|column| {
         let width = column.width;
         let text = cut(&text(column), width);
@@ -213,8 +218,8 @@ fn line(columns: &[Column], text: impl Fn(&Column) -> String) -> String {
 
 /// Puts ranks that are alike into one row each, those first that are most likely to matter: a rank that is gone, one whose
 /// memory is full, and then the smallest groups. At most so many rows are left; the last one then has all other ranks.
-pub(super) fn grouped(rows: &[Row], most: usize) -> Vec<Row> {
-    let mut groups: Vec<Row> = Vec::new();
+pub(super) fn grouped(rows: &[RankRow], most: usize) -> Vec<RankRow> {
+    let mut groups: Vec<RankRow> = Vec::new();
     for row in rows {
         match groups.iter_mut().find(|group| is_alike(group, row)) {
             Some(group) => join(group, row),
@@ -236,8 +241,8 @@ pub(super) fn grouped(rows: &[Row], most: usize) -> Vec<Row> {
 }
 
 /// Whether ranks do the same, whoever their peers are.
-fn is_alike(one: &Row, other: &Row) -> bool {
-    fn kind(row: &Row) -> (&str, Activity, bool, Option<&(String, u16)>) {
+fn is_alike(one: &RankRow, other: &RankRow) -> bool {
+    fn kind(row: &RankRow) -> (&str, Activity, bool, Option<&(String, u16)>) {
         let call = row.call.as_ref().filter(|_| row.activity == Activity::Waits);
         (&row.host, row.activity, is_full(row), call)
     }
@@ -245,11 +250,11 @@ fn is_alike(one: &Row, other: &Row) -> bool {
 }
 
 /// Whether there is little room left for unexpected messages.
-fn is_full(row: &Row) -> bool {
+fn is_full(row: &RankRow) -> bool {
     row.unexpected_bytes_max > 0 && row.unexpected_bytes * 10 >= row.unexpected_bytes_max * 9
 }
 
-fn join(group: &mut Row, row: &Row) {
+fn join(group: &mut RankRow, row: &RankRow) {
     group.ranks.extend(&row.ranks);
     group.ranks.sort_unstable();
     if group.host != row.host {
@@ -358,12 +363,12 @@ fn percent(percent: Option<f64>) -> String {
 }
 
 /// What an answer says; nothing is known of a rank that has not answered.
-fn depth(row: &Row, count: u64) -> String {
+fn depth(row: &RankRow, count: u64) -> String {
     if row.has_answered { short(count as f64) } else { "-".into() }
 }
 
 /// Memory of unexpected messages, in percent of what they may take.
-fn budget(row: &Row) -> String {
+fn budget(row: &RankRow) -> String {
     if !row.has_answered || row.unexpected_bytes_max == 0 {
         return "-".into();
     }
@@ -379,7 +384,7 @@ pub(super) fn count(things: u64, name: &str) -> String {
 }
 
 /// The numbers of a rank that has no place in the table, in lines.
-pub(super) fn numbers(row: &Row) -> Vec<String> {
+pub(super) fn numbers(row: &RankRow) -> Vec<String> {
     let about = if row.estimated { "about " } else { "" };
     let mut lines = vec![format!(
         "{} calls/s, {about}{} messages/s, {about}{}/s, {about}{} collective calls/s",
