@@ -96,8 +96,9 @@ macro_rules! entry {
             settled($($arg),*)
         }
 
-        /// Passes a failure to the error handler.
-        #[inline(always)]
+        /// Passes a failure to the error handler. The two ways here jump to one copy of the code: with two, less would be
+        /// inlined in each.
+        #[inline(never)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         fn settled($($arg: $type),*) -> std::ffi::c_int {
             match attempt($($arg),*) {
