@@ -27,7 +27,10 @@ pub(super) fn tell(json: bool) {
     out::line(format_args!("{:<8} {:>8}  {:<12} {}", "limit", "usually", "allowed", "what it is"));
     for LimitRow { name, usual, least, most, help, .. } in LIMIT_ROWS {
         let allowed = format!("{}-{}", BytesText(least), BytesText(most));
-        out::line(format_args!("{name:<8} {:>8}  {allowed:<12} {help}", BytesText(usual).to_string()));
+        out::line(format_args!(
+            "{name:<8} {:>8}  {allowed:<12} {help}",
+            BytesText(usual).to_string()
+        ));
     }
     out::line(format_args!(
         "\nSet them with ferry run --limit eager=32K,budget=64M; under other launchers, with {LIMIT_VARIABLE}."
