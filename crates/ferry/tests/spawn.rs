@@ -135,7 +135,7 @@ fn merge(world: &World, parent: Option<&InterComm>) -> Result<(), Error> {
     }
     let error = both.send(&0u8, both.remote_size(), 0).unwrap_err().to_string();
     let last = both.remote_size() - 1;
-    let ending = format!("in {named}: invalid rank; ranks go from 0 to {last}");
+    let ending = format!("in {named}: invalid rank; ranks go from 0 to {last} [FW0101]");
     assert!(error.ends_with(&ending), "{error}");
 
     // The children come first.
@@ -301,7 +301,8 @@ fn death(world: &World, parent: Option<&InterComm>) -> Result<(), Error> {
     children.barrier()?;
     let error = children.receive_one::<u32>(1, 0).unwrap_err();
     assert!(matches!(error, Error::RankLost { rank: Some(1), world_rank: None, .. }), "{error}");
-    let told = "receive of 4 bytes from rank 1, tag 0, in spawn of world: rank 1 has left the job";
+    let told = "receive of 4 bytes from rank 1, tag 0, in spawn of world: rank 1 has left the job \
+                [FW0701]";
     assert_eq!(error.to_string(), told);
     assert_eq!(children.receive_one::<u32>(0, 0)?.0, 0);
     Ok(())
