@@ -43,7 +43,7 @@ def verdicts(network, folder, report, row, quick):
                 continue
             if loss:
                 network.lose(loss)
-            verdict, code, seconds = outcome(network.command(row["ranks"], program, hosts=hosts))
+            verdict, code, seconds = outcome(network.command(row["ranks"], program, hosts=hosts), folder)
             if loss:
                 network.lose(0)
             hung = code == DEADLOCK
@@ -52,11 +52,11 @@ def verdicts(network, folder, report, row, quick):
             report.tell(what, good, f"{seconds:.1f} s" if good else f"exit code {code}: {verdict}")
 
 
-def outcome(command):
+def outcome(command, folder):
     """The first line of the launcher, without process ids, the exit code, and the seconds that it took."""
     begun = time.monotonic()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS, cwd=folder)
         said, code = done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
         said, code = (error.stderr or b"").decode(), None
