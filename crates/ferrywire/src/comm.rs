@@ -295,6 +295,9 @@ impl Comm {
         self.runtime().note_receive(const { rust_name("receive") }, wanted, into.len);
         // SAFETY: I1.
         let outcome = unsafe { self.runtime().receive(wanted, into) };
+        if trace::is_on() {
+            trace::received(outcome, true);
+        }
         self.received(what, B::UNIT, outcome)
     }
 

@@ -292,10 +292,10 @@ impl Port for HostPort {
 
     #[inline]
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.completions.complete(ticket, outcome);
         if trace::is_on() {
-            trace::completed(self.plane, ticket, outcome);
+            trace::completed(self.plane, ticket, &outcome);
         }
+        self.completions.complete(ticket, outcome);
     }
 
     #[cold]

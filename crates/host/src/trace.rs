@@ -13,7 +13,7 @@
 
 mod part;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -38,6 +38,8 @@ pub const RECORD_BYTES: u64 = size_of::<Record>() as u64;
 
 /// Whether this process records what it does.
 static ON: AtomicBool = AtomicBool::new(false);
+/// Whether it does, or is checked.
+static WATCHED: AtomicBool = AtomicBool::new(false);
 static TRACE: OnceLock<Trace> = OnceLock::new();
 
 /// The trace of this process.
@@ -140,6 +142,8 @@ struct ThreadTrace {
 }
 
 thread_local! {
+    /// Calls of the thread that have not ended: a call runs functions of the program, which may make others.
+    static OPEN_CALLS: RefCell<Vec<TracedCall>> = const { RefCell::new(Vec::new()) };
     static THREAD: ThreadTrace = const {
         ThreadTrace {
             number: Cell::new(0),
@@ -156,13 +160,42 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
+/// Whether calls are looked at: they are recorded, or checked by whoever has called [`watch`].
+#[inline(always)]
+pub fn is_watched() -> bool {
+    WATCHED.load(Ordering::Relaxed)
+}
+
+/// From now on, calls are looked at.
+pub fn watch() {
+    WATCHED.store(true, Ordering::Relaxed);
+}
+
+/// A call begins, which is recorded. [`end_call`] ends the one that has begun last.
+#[cold]
+#[inline(never)]
+pub fn begin_call(name: CallName) {
+    let call = TracedCall::begin(name);
+    OPEN_CALLS.with_borrow_mut(|open| open.push(call));
+}
+
+/// The call ends.
+#[cold]
+#[inline(never)]
+pub fn end_call() {
+    drop(OPEN_CALLS.with_borrow_mut(Vec::pop));
+}
+
 /// Begins to record if the launcher asks for it. `value` is that of [`VARIABLE`].
 pub(crate) fn open(value: Option<String>, me: Peer) {
     let Some(value) = value else { return };
     let wanted = value.split_once(':').and_then(|(bytes, path)| Some((bytes.parse().ok()?, path)));
     let Some((bytes_max, path)) = wanted else { return };
     match Trace::open(Path::new(path), bytes_max, me) {
-        Ok(trace) => ON.store(TRACE.set(trace).is_ok(), Ordering::Release),
+        Ok(trace) => {
+            ON.store(TRACE.set(trace).is_ok(), Ordering::Release);
+            watch();
+        }
         Err(error) => eprintln!(
             "ferrywire: rank {} is missing in the trace: cannot write {path}: {error}",
             me.0
@@ -399,7 +432,7 @@ pub(crate) fn polls() {
 /// Records what a receive got that is over at once. `waited` if the call that the thread is in posted it as its only one.
 #[cold]
 #[inline(never)]
-pub(crate) fn received(outcome: Outcome, waited: bool) {
+pub fn received(outcome: Outcome, waited: bool) {
     let (Some(trace), Some(got)) = (TRACE.get(), got(outcome)) else { return };
     trace.record(if waited { AWAITED } else { RECEIVED }, |record| {
         record.begin.store(trace.clock.now(), Ordering::Relaxed);
@@ -421,8 +454,8 @@ pub(crate) fn posted(plane: u32, ticket: Ticket) {
 /// Records that an operation is over, if it is a receive.
 #[cold]
 #[inline(never)]
-pub(crate) fn completed(plane: u32, ticket: Ticket, outcome: Outcome) {
-    let (Some(trace), Some(got)) = (TRACE.get(), got(outcome)) else { return };
+pub(crate) fn completed(plane: u32, ticket: Ticket, outcome: &Outcome) {
+    let (Some(trace), Some(got)) = (TRACE.get(), got(*outcome)) else { return };
     trace.record(COMPLETED, |record| {
         record.begin.store(trace.clock.now(), Ordering::Relaxed);
         record.end.store(plane.into(), Ordering::Relaxed);

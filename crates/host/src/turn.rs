@@ -131,7 +131,7 @@ impl Core {
             self.port.now = self.port.clock();
             busy |= self.do_what_is_due();
         }
-        if busy && trace::is_on() {
+        if trace::is_on() && busy {
             self.trace_depth(shared);
         }
         busy

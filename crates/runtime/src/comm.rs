@@ -12,6 +12,7 @@ use ferrywire_host::nic::{
 };
 use ferrywire_mpi::collective::Member;
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
+use ferrywire_mpi::group::RankMap;
 
 use crate::failure::Failure;
 use crate::plane::Plane;
@@ -108,15 +109,12 @@ impl<'a> Comm<'a> {
             (hash ^ u64::from(peer)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
         };
         let group_hash = members.fold(u64::from(group.size()), mix);
-        let peer = |rank: u32| group.peer_of(rank).0;
-        let step = |rank: u32| peer(rank + 1).saturating_sub(peer(rank));
-        let steps = 0..group.size() - 1;
-        let stride = match group.size() {
-            1 => 1,
-            _ if steps.clone().all(|rank| step(rank) == step(0)) => step(0),
-            _ => 0,
+        let stride = match group.map() {
+            RankMap::Strided { stride, .. } => u32::try_from(*stride).unwrap_or(0),
+            RankMap::Table(_) => 0,
         };
-        facts::Members { size: group.size(), group: group_hash, first: peer(0), stride }
+        let first = group.peer_of(0).0;
+        facts::Members { size: group.size(), group: group_hash, first, stride }
     }
 
     /// Sends, and waits until the memory may be used again.

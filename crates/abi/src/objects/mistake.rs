@@ -8,7 +8,7 @@ use ferrywire_host::nic::{MatchWord, Outcome, Peer, Received, Span};
 use ferrywire_mpi::datatype::Predefined;
 use ferrywire_runtime::call_name::name_of;
 use ferrywire_runtime::words::bytes;
-use ferrywire_runtime::{CallName, TAG_MAX};
+use ferrywire_runtime::{CallName, TAG_MAX, trace};
 
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::handle::{self, Listed};
@@ -107,10 +107,26 @@ pub(crate) fn check_length(name: CallName, comm: &Comm, datatype: MPI_Datatype, 
     }
 }
 
-/// What the call of a message finds wrong with it once it has arrived, in a program that is checked.
+/// Looks at a message that a blocking call has received, in a program that is recorded or checked.
 #[cold]
 #[inline(never)]
-pub(crate) fn check_received(
+pub(crate) fn watch_received(
+    name: CallName,
+    comm: &Comm,
+    datatype: MPI_Datatype,
+    into: Span,
+    outcome: Outcome,
+) {
+    if trace::is_on() {
+        trace::received(outcome, true);
+    }
+    if check::is_on() {
+        check_received(name, comm, datatype, into, outcome);
+    }
+}
+
+/// What the call of a message finds wrong with it once it has arrived, in a program that is checked.
+fn check_received(
     name: CallName,
     comm: &Comm,
     datatype: MPI_Datatype,

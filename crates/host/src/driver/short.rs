@@ -123,27 +123,6 @@ impl Driver {
         into: Span,
         lost: impl FnOnce() -> Option<Peer>,
     ) -> Outcome {
-        // SAFETY: the caller's promise.
-        let outcome = unsafe { self.receive_untraced(from, word, mask, into, lost) };
-        if trace::is_on() {
-            trace::received(outcome, true);
-        }
-        outcome
-    }
-
-    /// Receives a message, as [`Driver::receive`].
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    unsafe fn receive_untraced(
-        &self,
-        from: Option<Peer>,
-        word: MatchWord,
-        mask: Mask,
-        into: Span,
-        lost: impl FnOnce() -> Option<Peer>,
-    ) -> Outcome {
         let mut core = self.shared.core.lock();
         if let Some(peer) = lost() {
             return Outcome::Failed(Fault::PeerDown(peer));

@@ -7,7 +7,7 @@
 //!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is complete.
 
 use ferrywire_host::nic::{Mode, Outcome};
-use ferrywire_runtime::CallName;
+use ferrywire_runtime::{CallName, trace};
 
 use crate::calls::entry::entries;
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
@@ -61,13 +61,13 @@ entries! {
         comm.runtime().note_receive(CALL, wanted, into.len);
         // SAFETY: I1.
         let outcome = unsafe { comm.runtime().receive(wanted, into) };
-        if let Outcome::Received(got) = &outcome
+        if let Outcome::Received(got) = outcome
             && got.len != into.len
         {
-            mistake::check_length(CALL, comm, datatype, got);
+            mistake::check_length(CALL, comm, datatype, &got);
         }
-        if check::is_on() {
-            mistake::check_received(CALL, comm, datatype, into, outcome);
+        if trace::is_watched() {
+            mistake::watch_received(CALL, comm, datatype, into, outcome);
         }
         let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call(bytes)));
         status.report_result(got)
