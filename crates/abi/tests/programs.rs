@@ -197,6 +197,7 @@ fn ranks_with_different_limits_do_not_start() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("set the same for all ranks"), "{said}");
+    assert!(said.contains("[FW0716]"), "{said}");
 }
 
 /// Messages sent before MPI_Finalize arrive, even if no request is left to wait for them.

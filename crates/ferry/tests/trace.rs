@@ -175,7 +175,7 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_job() {
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(
         ended.err.trim(),
-        "ferry run: cannot write the trace to /nowhere/trace: No such file or directory (os error 2)"
+        "ferry run: cannot write the trace to /nowhere/trace: No such file or directory (os error 2) [FW0828]"
     );
     let ended = job(&folder, "ring", &["--stats", "--hosts", "elsewhere", "-n", "2"]);
     assert_eq!(ended.status.code(), Some(2));

@@ -13,7 +13,7 @@
 
 mod part;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -142,8 +142,6 @@ struct ThreadTrace {
 }
 
 thread_local! {
-    /// Calls of the thread that have not ended: a call runs functions of the program, which may make others.
-    static OPEN_CALLS: RefCell<Vec<TracedCall>> = const { RefCell::new(Vec::new()) };
     static THREAD: ThreadTrace = const {
         ThreadTrace {
             number: Cell::new(0),
@@ -169,21 +167,6 @@ pub fn is_watched() -> bool {
 /// From now on, calls are looked at.
 pub fn watch() {
     WATCHED.store(true, Ordering::Relaxed);
-}
-
-/// A call begins, which is recorded. [`end_call`] ends the one that has begun last.
-#[cold]
-#[inline(never)]
-pub fn begin_call(name: CallName) {
-    let call = TracedCall::begin(name);
-    OPEN_CALLS.with_borrow_mut(|open| open.push(call));
-}
-
-/// The call ends.
-#[cold]
-#[inline(never)]
-pub fn end_call() {
-    drop(OPEN_CALLS.with_borrow_mut(Vec::pop));
 }
 
 /// Begins to record if the launcher asks for it. `value` is that of [`VARIABLE`].

@@ -77,23 +77,28 @@ macro_rules! entry {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         pub(crate) fn body($($arg: $type),*) -> std::ffi::c_int {
-            if const { !$crate::calls::entry::is_recorded(CALL) } {
-                let _call = $crate::objects::process::note_plain(CALL);
+            if const { $crate::calls::entry::is_recorded(CALL) } {
+                if ferrywire_runtime::trace::is_on() {
+                    return traced($($arg),*);
+                }
                 return settled($($arg),*);
             }
-            // Two tests and no guard: there is nothing to keep in between.
-            if ferrywire_runtime::trace::is_on() {
-                ferrywire_runtime::trace::begin_call(CALL);
-            }
-            let code = settled($($arg),*);
-            if ferrywire_runtime::trace::is_on() {
-                ferrywire_runtime::trace::end_call();
-            }
-            code
+            let _call = $crate::objects::process::note_plain(CALL);
+            settled($($arg),*)
         }
 
-        /// Passes a failure to the error handler.
-        #[inline(always)]
+        /// The body as a part of a trace.
+        #[cold]
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        fn traced($($arg: $type),*) -> std::ffi::c_int {
+            let _call = ferrywire_runtime::trace::TracedCall::begin(CALL);
+            settled($($arg),*)
+        }
+
+        /// Passes a failure to the error handler. The two ways here jump to one copy of the code: with two, less would be
+        /// inlined in each.
+        #[inline(never)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         fn settled($($arg: $type),*) -> std::ffi::c_int {
             match attempt($($arg),*) {

@@ -4,6 +4,7 @@
 
 use std::sync::PoisonError;
 
+use ferrywire_host::ErrorCode;
 use ferrywire_host::nic::{MatchWord, Outcome, Peer, Received, Span};
 use ferrywire_mpi::datatype::Predefined;
 use ferrywire_runtime::call_name::name_of;
@@ -248,10 +249,11 @@ pub(crate) fn check_requests() {
         Ok(_) => "called MPI_Finalize",
         Err(_) => "ended",
     };
-    tell(&match left.len() {
+    let told = match left.len() {
         1 => format!("{leaves} without completing its {origin}: is MPI_Wait missing?"),
         count => format!(
             "{leaves} without completing {count} requests, such as its {origin}: is MPI_Waitall missing?"
         ),
-    });
+    };
+    tell(&ErrorCode::UNFINISHED_REQUEST.ends(told));
 }

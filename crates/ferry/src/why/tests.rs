@@ -177,7 +177,7 @@ fn a_message_received_as_another_type_is_named_by_its_number() {
     assert_eq!(
         mismatches(&wrong)[0].0,
         "mistake: rank 0 sent MPI_DOUBLE in MPI_Send to rank 1 (tag 5, message 4), and rank 1 received it as MPI_INT in \
-         MPI_Recv: is a datatype wrong?"
+         MPI_Recv: is a datatype wrong? [FW1204]"
     );
 }
 
@@ -187,7 +187,7 @@ fn messages_that_were_never_received_are_counted_if_all_are_known() {
     assert_eq!(
         mismatches(&ranks)[0].0,
         "mistake: rank 0 sent 2 messages to rank 1 in MPI_Send (tag 5), and rank 1 never received them: is MPI_Recv \
-         missing?"
+         missing? [FW1204]"
     );
     ranks[1].facts.runs_known = RunsKnown::Some;
     assert_eq!(mismatches(&ranks), []);
@@ -203,5 +203,11 @@ fn mistakes_that_several_ranks_make_are_one_line() {
         ranks[at].facts.mistakes = mistakes.iter().map(|&text| text.into()).collect();
     }
     let told: Vec<String> = found(&ranks).into_iter().map(|verdict| verdict.0).collect();
-    assert_eq!(told, ["mistake: ranks 0 and 2 never freed 1 group", "mistake: rank 2 did more"]);
+    assert_eq!(
+        told,
+        [
+            "mistake: ranks 0 and 2 never freed 1 group [FW1203]",
+            "mistake: rank 2 did more [FW1203]"
+        ]
+    );
 }

@@ -677,7 +677,7 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
                     None => reduce.receive(&mut [0u8; 16], ANY, 4).unwrap_err(),
                 };
                 let why = "the module failed on the message from rank 2 with tag 4: it executed `unreachable` \
-                           (a panic or abort)";
+                           (a panic or abort) [FW1103]";
                 assert!(error.to_string().ends_with(why), "{error}");
             } else {
                 world.barrier().unwrap();
@@ -712,7 +712,7 @@ fn a_bad_message_ends_with_an_error_at_ranks_that_do_not_know_its_length() {
     for fault_first in [true, false] {
         with_module(2, &code, |world, reduce| {
             let why = "the module failed on the message from rank 0 with tag 4: it executed `unreachable` \
-                       (a panic or abort)";
+                       (a panic or abort) [FW1103]";
             for way in 0..3 {
                 if world.rank() == 0 {
                     if !fault_first {
@@ -856,12 +856,12 @@ fn code_that_differs_between_ranks_or_does_not_compile_is_an_error_everywhere() 
                     };
                     let text = load(&other);
                     let differs = if culprit == 0 { 1 } else { culprit };
-                    let why = format!("rank {differs} passed different code from rank 0");
+                    let why = format!("rank {differs} passed different code from rank 0 [FW1102]");
                     assert!(text.ends_with(&why), "{text}");
 
                     for bad in [&b"no code"[..], b"", b"\0asm", b"(module (func $x"] {
                         let text = load(bad);
-                        let why = format!("rank {culprit} failed; its own error says why");
+                        let why = format!("rank {culprit} failed; its own error says why [FW1102]");
                         assert!(text.starts_with("load_module"), "{text}");
                         assert_eq!(text.ends_with(&why), !mine, "{text}");
                         assert!(text.len() > "load_module: ".len(), "{text}");
