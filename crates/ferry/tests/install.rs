@@ -205,7 +205,8 @@ fn an_installation_that_has_lost_a_file_names_it() {
         fs::remove_file(built.prefix().join(file)).expect("removed");
         let ended = built.run(built.prefix().join("bin/mpicc"), &["program.c"]);
         assert_eq!(ended.status.code(), Some(1));
-        let sentence = format!("{file}, which belongs to this command: install Ferrywire again\n");
+        let sentence =
+            format!("{file}, which belongs to this command: install Ferrywire again [FW0824]\n");
         assert!(ended.err.ends_with(&sentence), "{}", ended.err);
     }
 }
@@ -371,7 +372,7 @@ fn shells_complete_options_and_their_values() {
         assert!(ended.status.success(), "{}", ended.err);
         ended.out.trim().to_owned()
     };
-    assert_eq!(complete("mpiexec", "--on-d"), "--on-death");
+    assert_eq!(complete("mpiexec", "--on-d"), "--on-deadlock --on-death");
     assert_eq!(complete("mpirun", "--on-death c"), "continue");
     assert_eq!(complete("ferry", "do"), "doctor");
     assert_eq!(complete("ferry", "run --rank-c"), "--rank-command");

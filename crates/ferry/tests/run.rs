@@ -521,7 +521,7 @@ fn ranks_that_ignore_a_signal_are_killed_after_a_while() {
     signal(job.pid(), "TERM");
     let output = job.end();
     assert_eq!(output.status.code(), Some(143));
-    let said = "ferry run: killed ranks 0-1, still running 10 s after SIGTERM\n";
+    let said = "ferry run: killed ranks 0-1, still running 10 s after SIGTERM [FW0809]\n";
     assert!(err(&output).starts_with(said), "{}", err(&output));
 }
 

@@ -139,7 +139,7 @@ fn ranks_that_wait_are_shown_with_their_calls() {
     let none = top(&[&job.id(), "--rank", "4", "--interval", "0.2"]);
     assert_eq!(none.status.code(), Some(1));
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
-    assert_eq!(said, "ferry top: --rank 4: the job has no such rank; it has 0-3\n");
+    assert_eq!(said, "ferry top: --rank 4: the job has no such rank; it has 0-3 [FW0823]\n");
 }
 
 #[test]

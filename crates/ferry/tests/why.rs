@@ -175,7 +175,7 @@ fn the_text_of_a_panic_is_in_the_report() {
     let mut lines = ended.err.lines().filter(|line| line.starts_with("ferry run: "));
     let first = lines.next().unwrap_or_default();
     assert!(first.starts_with("ferry run: rank 1 (pid "), "{}", ended.err);
-    let text = ") panicked: assertion `left != right` failed: there is no row, for rank 1, left: 1, right: 1";
+    let text = ") panicked: assertion `left != right` failed: there is no row, for rank 1, left: 1, right: 1 [FW0827]";
     assert!(first.ends_with(text), "{}", ended.err);
     let place = lines.next().unwrap_or_default();
     assert!(place.starts_with("ferry run:   at ") && place.contains("why.rs:"), "{}", ended.err);
@@ -222,7 +222,7 @@ fn a_deadlock_on_several_hosts_is_explained_in_the_same_words() {
 fn a_rank_that_leaves_on_another_host_is_missed() {
     let ended = TwoHosts::new("leave").job("leave", &["-n", "4"]);
     assert_eq!(ended.status.code(), Some(DEADLOCK), "{}", ended.err);
-    let line = "ferry run: deadlock: rank 0 waits in receive from rank 3 (tag 8); ranks 1-3 have left the job\n";
+    let line = "ferry run: deadlock: rank 0 waits in receive from rank 3 (tag 8); ranks 1-3 have left the job [FW0910]\n";
     assert!(ended.err.starts_with(line), "{}", ended.err);
 }
 
