@@ -33,7 +33,8 @@ def doors(network, folder, report):
 
 
 def nothing_listens(network, folder, report):
-    """Under `ferry run` nothing listens for joins: the only sockets are those of frames, from start to end."""
+    """Under `ferry run` nothing listens for joins: there are the sockets of frames, from start to end, and the one at which the
+    launcher tells its own user what ranks are doing. A stranger asks there and gets no answer."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
     rsh = folder / "late_rsh"
     rsh.write_text(LATE_RSH.format(late=network.hosts[1]))
@@ -47,6 +48,7 @@ def nothing_listens(network, folder, report):
         decoy.kill()
         decoy.communicate()
         good = len(seen) == 2
+        stranger = subprocess.Popen(as_nobody(None, CURIOUS), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(STARTS):
             command = network.command(4, program, hosts=network.hosts[:2], rail="udp")
             command[command.index("ip netns exec")] = str(rsh)
@@ -55,8 +57,12 @@ def nothing_listens(network, folder, report):
                 found |= watch.listeners() - known
                 looks += 1
             good = good and job.returncode == 0
+    told = stranger.communicate(timeout=JOIN_SECONDS)[0].strip()
+    found = {listener for listener in found if not listener[-1].startswith(FACTS)}
     report.tell("joins: nothing listens under ferry run", good and not found,
                 f"{looks} looks while {STARTS} jobs started: {sorted(found) or 'no listener'}; {len(seen)} of 2 decoys found")
+    figures = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", told)}
+    report.tell("joins: strangers learn nothing of a job", figures.get("asked", 0) > 0 and figures.get("answers") == 0, told)
 
 
 def forged_joins(network, folder, report):
@@ -82,8 +88,9 @@ def forged_joins(network, folder, report):
 
 
 def as_nobody(host, source, *words):
-    """A Python program as another user on a host. It is given as text, since that user may not read this folder."""
-    return ["ip", "netns", "exec", host, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+    """A Python program as another user on a host, or here. It is given as text, since that user may not read this folder."""
+    there = ["ip", "netns", "exec", host] if host else []
+    return [*there, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
             PYTHON, "-c", source, *map(str, words)]
 
 
@@ -115,6 +122,30 @@ class Watch:
             found |= {("unix", *words[6:]) for words in table if int(words[3], 16) & 0x10000}
         return found
 
+
+# How the names of sockets begin at which launchers tell facts.
+FACTS = "@ferrywire-facts-"
+
+# Asks at each socket of a launcher for facts, until its input ends. Counts the answers.
+CURIOUS = r"""
+import select, socket, sys
+asked = answers = 0
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    for line in open("/proc/net/unix").read().splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 8 or not fields[7].startswith("@ferrywire-facts-") or not int(fields[3], 16) & 0x10000:
+            continue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.settimeout(2)
+            try:
+                door.connect("\0" + fields[7][1:])
+                asked += 1
+                door.send(b"a")
+                answers += bool(door.recv(1))
+            except OSError:
+                pass
+print(f"asked={asked} answers={answers}")
+"""
 
 DECOY = """
 import socket, time

@@ -2,7 +2,7 @@
 //!
 //! The rank writes its page with plain stores, always, and never reads it for its own purposes. Launchers read it, also
 //! when the rank has died. What changes without a call of the rank, such as its queues, is only written when somebody
-//! asks: see [`Page::asked`].
+//! asks, which is a number in its page.
 //!
 //! Names of calls and operators are numbers here; the runtime says what they stand for.
 //!
