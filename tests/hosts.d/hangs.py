@@ -53,7 +53,7 @@ def verdicts(network, folder, report, row, quick):
 
 
 def outcome(command, folder):
-    """The first line of the launcher, without process ids, the exit code, and the seconds that it took."""
+    """The first line of the launcher, without process ids and its code, the exit code, and the seconds that it took."""
     begun = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS, cwd=folder)
@@ -62,4 +62,5 @@ def outcome(command, folder):
         said, code = (error.stderr or b"").decode(), None
     lines = [line.removeprefix("ferry run: ") for line in said.splitlines() if line.startswith("ferry run: ")]
     lines = [line for line in lines if not line.startswith("hosts communicate by libfabric")]
-    return re.sub(r"\bpid \d+", "pid N", lines[0]) if lines else None, code, time.monotonic() - begun
+    said = re.sub(r"\bpid \d+", "pid N", re.sub(r" \[FW\d{4}\]$", "", lines[0])) if lines else None
+    return said, code, time.monotonic() - begun
