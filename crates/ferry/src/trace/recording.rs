@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use ferrywire_host::trace::TracePart;
+use ferrywire_runtime::words::number;
 
 use super::stats::Statistics;
 use super::{merge, perfetto};
@@ -115,7 +116,7 @@ impl Recording {
             lines.push(match written {
                 Ok(()) => format!(
                     "{} calls of {} ranks are in {}: open it at https://ui.perfetto.dev, or run ferry report",
-                    super::stats::count(timeline.calls()),
+                    number(timeline.calls()),
                     timeline.ranks.len(),
                     path.display(),
                 ),

@@ -8,7 +8,7 @@ use ferrywire_runtime::call_name::name_of;
 use serde::Serialize;
 
 use super::{TimedCall, Timeline};
-pub(super) use print::{bytes, count, time};
+pub(super) use print::{bytes, time};
 
 /// What `--stats` prints, and what it writes as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]

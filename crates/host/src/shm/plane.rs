@@ -151,12 +151,12 @@ impl Plane {
         }
     }
 
-    /// Whether it is the plane in which a rank is from the beginning.
     /// Its number.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
+    /// Whether it is the plane in which a rank is from the beginning.
     pub(crate) fn is_first(&self) -> bool {
         self.number == 0
     }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
 
 use ferrywire_runtime::call_name::name_of;
+use ferrywire_runtime::words::number;
 
-use crate::trace::stats::{Statistics, bytes, count, time};
+use crate::trace::stats::{Statistics, bytes, time};
 use crate::trace::{CallDetail, RankTimeline, TimedCall, Timeline};
 
 /// What sort of call it is, and so its colour.
@@ -122,7 +123,7 @@ fn tiles(page: &mut String, timeline: &Timeline, stats: &Statistics) {
         let _ = writeln!(
             page,
             "<p class=\"warning\">{} events are missing, since there was no room for them: all numbers are too small.</p>",
-            count(stats.missing_events)
+            number(stats.missing_events)
         );
     }
     for rank in timeline.ranks.iter().filter(|rank| !rank.left).take(WARNINGS_MAX) {
@@ -137,8 +138,8 @@ fn tiles(page: &mut String, timeline: &Timeline, stats: &Statistics) {
     for (value, title) in [
         (time(stats.run_ns), "run"),
         (format!("{share} %"), "of it in MPI, mean of ranks"),
-        (count(stats.calls), "calls"),
-        (count(stats.messages), "messages"),
+        (number(stats.calls), "calls"),
+        (number(stats.messages), "messages"),
         (bytes(stats.message_bytes), "in messages"),
         (time(stats.late_senders.total_ns), "waited for late senders"),
         (time(stats.collectives.total_ns), "waited in collective calls for the last rank"),
@@ -232,7 +233,7 @@ fn timelines(page: &mut String, timeline: &Timeline) {
         page,
         "<p>Each strip is cut into {COLUMNS} columns; the colour of a column is that of the calls in which the rank spent \
          most of it. {} calls in total{}.</p>",
-        count(calls as u64),
+        number(calls as u64),
         if timeline.ranks.iter().any(|rank| !rank.agent.is_empty()) {
             "; the low strip is the agent, which works while the program computes"
         } else {
@@ -385,7 +386,7 @@ fn heat_map(page: &mut String, timeline: &Timeline, stats: &Statistics) {
                     name(row),
                     name(column),
                     bytes(length),
-                    count(messages)
+                    number(messages)
                 );
             }
         }
@@ -432,19 +433,19 @@ fn durations(page: &mut String, timeline: &Timeline) {
 fn histogram(page: &mut String, bars: &[(String, u64)], what: &str) {
     let most = bars.iter().map(|bar| bar.1).max().unwrap_or(0).max(1);
     page.push_str("<div class=\"columns\">");
-    for (limit, number) in bars {
+    for (limit, height) in bars {
         let _ = write!(
             page,
             "<div style=\"height:{:.2}%\" title=\"up to {limit}: {} {what}\"></div>",
-            share(*number, most),
-            count(*number)
+            share(*height, most),
+            number(*height)
         );
     }
     page.push_str("</div>\n<div class=\"ticks\">");
     for (limit, _) in bars {
         let _ = write!(page, "<span>{limit}</span>");
     }
-    let _ = writeln!(page, "</div>\n<p>The highest column is {} {what}.</p>", count(most));
+    let _ = writeln!(page, "</div>\n<p>The highest column is {} {what}.</p>", number(most));
 }
 
 /// What the columns of a table are called; numbers are on the right.
@@ -478,7 +479,7 @@ fn tables(page: &mut String, stats: &Statistics) {
         let mean = time(call.total_ns / call.calls.max(1));
         let max = if call.max_ns > 0 { time(call.max_ns) } else { "-".into() };
         let length = if call.bytes > 0 { bytes(call.bytes) } else { "-".into() };
-        vec![call.call.to_owned(), count(call.calls), time(call.total_ns), mean, max, length]
+        vec![call.call.to_owned(), number(call.calls), time(call.total_ns), mean, max, length]
     });
     table(
         page,
@@ -497,7 +498,7 @@ fn tables(page: &mut String, stats: &Statistics) {
     let rows = stats.late_senders.pairs.iter().map(|pair| {
         let mean = time(pair.lost_ns / pair.messages.max(1));
         let (receiver, sender) = (pair.receiver.clone(), pair.sender.clone());
-        vec![receiver, sender, time(pair.lost_ns), count(pair.messages), mean]
+        vec![receiver, sender, time(pair.lost_ns), number(pair.messages), mean]
     });
     table(
         page,
@@ -513,10 +514,10 @@ fn tables(page: &mut String, stats: &Statistics) {
         &rows.collect::<Vec<_>>(),
     );
     let rows = stats.collectives.by_call.iter().map(|one| {
-        let last = format!("rank {}, {} times", one.last_rank, count(one.last_times));
+        let last = format!("rank {}, {} times", one.last_rank, number(one.last_times));
         let (mean, max) = (time(one.spread_mean_ns), time(one.spread_max_ns));
         let object = one.object.clone();
-        vec![one.call.to_owned(), object, count(one.calls), time(one.lost_ns), mean, max, last]
+        vec![one.call.to_owned(), object, number(one.calls), time(one.lost_ns), mean, max, last]
     });
     table(
         page,
@@ -534,7 +535,7 @@ fn tables(page: &mut String, stats: &Statistics) {
         &rows.collect::<Vec<_>>(),
     );
     let rows = stats.pairs.iter().map(|pair| {
-        vec![pair.from.clone(), pair.to.clone(), bytes(pair.bytes), count(pair.messages)]
+        vec![pair.from.clone(), pair.to.clone(), bytes(pair.bytes), number(pair.messages)]
     });
     table(
         page,

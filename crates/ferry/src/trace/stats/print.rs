@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use ferrywire_runtime::words::number;
+
 use super::Statistics;
 
 /// Ranks that are shown; of more, those with the most time in MPI and those with the least.
@@ -18,14 +20,14 @@ impl Statistics {
             "{} ranks ran for {}; {} calls, {} messages received with {}",
             self.ranks.len(),
             time(self.run_ns),
-            count(self.calls),
-            count(self.messages),
+            number(self.calls),
+            number(self.messages),
             bytes(self.message_bytes),
         )];
         if self.missing_events > 0 {
             lines.push(format!(
                 "{} events are missing, so all numbers are too small",
-                count(self.missing_events)
+                number(self.missing_events)
             ));
         }
         self.rank_lines(&mut lines);
@@ -72,7 +74,7 @@ impl Statistics {
                 rank.rank,
                 time(rank.mpi_ns),
                 percent(rank.mpi_ns, rank.run_ns),
-                count(rank.calls),
+                number(rank.calls),
                 bytes(rank.sent_bytes),
                 bytes(rank.received_bytes),
                 time(rank.late_senders_ns),
@@ -95,7 +97,7 @@ impl Statistics {
             lines.push(format!(
                 "  {:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
                 call.call,
-                count(call.calls),
+                number(call.calls),
                 time(call.total_ns),
                 time(call.total_ns / call.calls.max(1)),
                 max,
@@ -120,12 +122,12 @@ impl Statistics {
                     most => format!("up to {}", bytes(most)),
                 };
                 let comma = if text.ends_with(':') { "" } else { "," };
-                let _ = write!(text, "{comma} {most} {}", count(size.messages));
+                let _ = write!(text, "{comma} {most} {}", number(size.messages));
             }
             lines.extend(indented(&text));
             let pairs = self.pairs.iter().take(PAIRS_SHOWN).map(|pair| {
                 let (from, to) = (&pair.from, &pair.to);
-                format!("{from} -> {to} {} in {}", bytes(pair.bytes), count(pair.messages))
+                format!("{from} -> {to} {} in {}", bytes(pair.bytes), number(pair.messages))
             });
             let pairs: Vec<String> = pairs.collect();
             lines.extend(indented(&format!("  hottest pairs: {}", pairs.join(", "))));
@@ -134,13 +136,13 @@ impl Statistics {
         if late.total_ns > 0 {
             let pairs = late.pairs.iter().take(PAIRS_SHOWN).map(|pair| {
                 let (to, from) = (&pair.receiver, &pair.sender);
-                format!("{to} for {from} {} in {}", time(pair.lost_ns), count(pair.messages))
+                format!("{to} for {from} {} in {}", time(pair.lost_ns), number(pair.messages))
             });
             let pairs: Vec<String> = pairs.collect();
             lines.extend(indented(&format!(
                 "  late senders: ranks waited {} for {} messages whose senders came later: {}",
                 time(late.total_ns),
-                count(late.messages),
+                number(late.messages),
                 pairs.join(", "),
             )));
         }
@@ -151,12 +153,12 @@ impl Statistics {
                 time(one.lost_ns),
                 one.call,
                 one.object,
-                count(one.calls),
+                number(one.calls),
                 if one.calls == 1 { "call" } else { "calls" },
                 time(one.spread_mean_ns),
                 time(one.spread_max_ns),
                 one.last_rank,
-                count(one.last_times),
+                number(one.last_times),
             )));
         }
     }
@@ -198,19 +200,6 @@ fn scaled(number: u64, units: &[(u64, &str)]) -> String {
     }
 }
 
-/// A number with commas.
-pub(in crate::trace) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +211,5 @@ mod tests {
         assert_eq!(time(61_500_000_000), "61.5 s");
         assert_eq!(bytes(65_536), "64 KiB");
         assert_eq!(bytes(1_500), "1.46 KiB");
-        assert_eq!(count(1_234_567), "1,234,567");
     }
 }
