@@ -291,12 +291,12 @@ impl Comm {
         let what = What::receiving::<B::Item>("receive", bytes, from, tag);
         let wanted = self.wanted(what, from, tag)?;
         let into = memory::lend_mut(bytes);
-        let _waits = self.watched(what);
+        let mut waits = self.watched(what);
         self.runtime().note_receive(const { rust_name("receive") }, wanted, into.len);
         // SAFETY: I1.
         let outcome = unsafe { self.runtime().receive(wanted, into) };
-        if trace::is_on() {
-            trace::received(outcome, true);
+        if let Some(call) = &mut waits.traced {
+            call.received(outcome);
         }
         self.received(what, B::UNIT, outcome)
     }
@@ -619,7 +619,7 @@ impl Comm {
     fn waiting_in(&self, name: &'static str, what: What) -> InCall<'_> {
         let watch = self.inner.job.watch.as_deref();
         InCall {
-            _traced: traced(name),
+            traced: traced(name),
             _entered: watch.map(|watch| watch.enter(self.plane().me().0, self.call(what))),
         }
     }
@@ -725,7 +725,7 @@ pub(crate) fn size(bytes: u64) -> usize {
 /// A call that this rank is in, until it is dropped.
 pub(crate) struct InCall<'a> {
     _entered: Option<Entered<'a>>,
-    _traced: Option<TracedCall>,
+    traced: Option<TracedCall>,
 }
 
 /// Records a call in the trace of this rank, if there is one, until the result is dropped.

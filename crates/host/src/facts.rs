@@ -44,6 +44,8 @@ pub const FACTS_BYTES: u64 = size_of::<Page>() as u64;
 
 /// Bytes of a call.
 const CALL_BYTES: u32 = 32;
+/// Set in `next_call` if the rank is watched: calls look at that number in any case.
+const WATCHED: u32 = 1;
 /// Calls that a page keeps.
 pub const CALLS: usize = 256;
 /// Communicators, windows and files that a page describes.
@@ -68,7 +70,7 @@ pub struct Page {
     stage: AtomicU32,
     /// The number of the rank among all of its job.
     me: AtomicU32,
-    /// How many calls have been recorded, times [`CALL_BYTES`]; the last ones are in `calls`.
+    /// How many calls have been recorded, times [`CALL_BYTES`]; the last ones are in `calls`. The lowest bit is [`WATCHED`].
     next_call: AtomicU32,
     /// Threads of the rank that wait in the library.
     waiting: AtomicU32,
@@ -146,13 +148,17 @@ pub(crate) struct CallSlot {
     what: AtomicU32,
 }
 
-impl CallSlot {
-    /// Adds the call to the trace, if there is one.
-    #[inline(always)]
-    fn trace(&self) {
-        if trace::is_on() {
-            trace::arguments(self);
-        }
+/// A call that was recorded in a rank that is watched: see [`Page::watch`].
+#[derive(Clone, Copy)]
+#[must_use]
+pub struct WatchedCall<'a>(pub(crate) &'a CallSlot);
+
+impl WatchedCall<'_> {
+    /// Adds its arguments to the trace, if there is one, as those of the call that the thread is in.
+    #[cold]
+    #[inline(never)]
+    pub fn trace(self) {
+        trace::arguments(self.0);
     }
 }
 
@@ -228,33 +234,50 @@ pub struct CollectiveCall {
 }
 
 impl Page {
+    /// From now on, whoever records a call is told that it is watched: it is traced or checked.
+    pub fn watch(&self) {
+        self.next_call.fetch_or(WATCHED, Ordering::Relaxed);
+    }
+
     /// Records a send.
     #[inline(always)]
-    pub fn send(&self, name: CallName, to: Peer, word: MatchWord, bytes: u64) {
+    pub fn send(
+        &self,
+        name: CallName,
+        to: Peer,
+        word: MatchWord,
+        bytes: u64,
+    ) -> Option<WatchedCall<'_>> {
         if name == CallName::INTERNAL {
-            return;
+            return None;
         }
-        let slot = self.next_call();
+        let (slot, is_watched) = self.next_call();
         slot.word.store(word.bits(), Ordering::Relaxed);
         slot.bytes.store(bytes, Ordering::Relaxed);
         slot.side.store(to.0, Ordering::Relaxed);
         slot.what.store(what(name, KIND_SEND), Ordering::Relaxed);
-        slot.trace();
+        is_watched.then_some(WatchedCall(slot))
     }
 
     /// Records a receive or a probe.
     #[inline(always)]
-    pub fn receive(&self, name: CallName, word: MatchWord, mask: Mask, bytes: u64) {
+    pub fn receive(
+        &self,
+        name: CallName,
+        word: MatchWord,
+        mask: Mask,
+        bytes: u64,
+    ) -> Option<WatchedCall<'_>> {
         if name == CallName::INTERNAL {
-            return;
+            return None;
         }
-        let slot = self.next_call();
+        let (slot, is_watched) = self.next_call();
         slot.word.store(word.bits(), Ordering::Relaxed);
         slot.bytes.store(bytes, Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "only these bits are wanted")]
         slot.side.store(mask.bits() as u32, Ordering::Relaxed);
         slot.what.store(what(name, KIND_RECEIVE), Ordering::Relaxed);
-        slot.trace();
+        is_watched.then_some(WatchedCall(slot))
     }
 
     /// Records a call that all members of an object make. `object` describes the object if the page does not yet.
@@ -274,26 +297,30 @@ impl Page {
                 nth | NONBLOCKING
             }
         };
-        let slot = self.next_call();
+        let (slot, is_watched) = self.next_call();
         let what_all_pass = u64::from(content) << 16 | u64::from(operator);
         slot.word.store(u64::from(number) << 48 | what_all_pass, Ordering::Relaxed);
         slot.more.store(u64::from(nth) << 32 | u64::from(root_word), Ordering::Relaxed);
         slot.bytes.store(bytes, Ordering::Relaxed);
         slot.side.store(kind, Ordering::Relaxed);
         slot.what.store(what(name, KIND_COLLECTIVE), Ordering::Relaxed);
-        slot.trace();
+        if is_watched {
+            WatchedCall(slot).trace();
+        }
     }
 
     /// Records another call. `peer` is the process without which it does not go on, if there is one, and `object` the
     /// number of its object.
     pub fn call(&self, name: CallName, object: u16, peer: Option<Peer>, count: u64) {
-        let slot = self.next_call();
+        let (slot, is_watched) = self.next_call();
         slot.word.store(u64::from(object) << 48, Ordering::Relaxed);
         slot.more.store(0, Ordering::Relaxed);
         slot.bytes.store(count, Ordering::Relaxed);
         slot.side.store(peer.map_or(NOBODY, |peer| peer.0), Ordering::Relaxed);
         slot.what.store(what(name, KIND_OTHER), Ordering::Relaxed);
-        slot.trace();
+        if is_watched {
+            WatchedCall(slot).trace();
+        }
     }
 
     /// Notes that the rank asks whether something is over.
@@ -302,7 +329,7 @@ impl Page {
         let polls = self.polls.load(Ordering::Relaxed);
         self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
         self.poll_name.store(name.0.into(), Ordering::Relaxed);
-        if trace::is_on() {
+        if self.next_call.load(Ordering::Relaxed) & WATCHED != 0 {
             trace::polls();
         }
     }
@@ -314,13 +341,13 @@ impl Page {
         self.plain_name.store(name.0.into(), Ordering::Relaxed);
     }
 
-    /// The slot of the next call.
+    /// The slot of the next call, and whether it is watched.
     #[inline(always)]
-    fn next_call(&self) -> &CallSlot {
+    fn next_call(&self) -> (&CallSlot, bool) {
         let next = self.next_call.load(Ordering::Relaxed);
         self.next_call.store(next.wrapping_add(CALL_BYTES), Ordering::Relaxed);
         // Counted in bytes, so that this takes one instruction.
-        &self.calls[(next / CALL_BYTES) as usize % CALLS]
+        (&self.calls[(next / CALL_BYTES) as usize % CALLS], next & WATCHED != 0)
     }
 
     /// Describes an object, or renames it.

@@ -70,6 +70,8 @@ pub struct HostPort {
     born_ns: u64,
     /// The number of the plane.
     plane: u32,
+    /// Whether the rank records what it does.
+    pub(crate) is_traced: bool,
 }
 
 /// Reductions that wait for an application thread.
@@ -152,6 +154,7 @@ impl HostPort {
             claims: Claims::default(),
             born_ns: monotonic_ns(),
             plane,
+            is_traced: trace::is_on(),
         }
     }
 
@@ -292,7 +295,7 @@ impl Port for HostPort {
 
     #[inline]
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        if trace::is_on() {
+        if self.is_traced {
             trace::completed(self.plane, ticket, &outcome);
         }
         self.completions.complete(ticket, outcome);

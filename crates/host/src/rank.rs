@@ -74,6 +74,9 @@ impl Rank {
         let local_rank = here.local_rank(Peer(me)).ok_or(io::ErrorKind::InvalidInput)?.0;
         let plane = Plane::open(&segment, 0, local_rank, net.clone())?;
         let facts = segment.open_facts(local_rank, Peer(me))?;
+        if trace::is_on() {
+            facts.watch();
+        }
         let first = Driver::new(plane, me, limits.clone(), operators, facts.clone())?;
         Ok(Rank {
             world: std::iter::once(0..first.size()).collect(),

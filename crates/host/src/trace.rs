@@ -24,7 +24,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferrywire_nic::{Fault, MatchWord, Outcome, Peer, Received, Ticket};
 
-use crate::facts::{CallName, CallSlot, Members};
+use crate::facts::{CallName, CallSlot, Members, WatchedCall};
 use crate::port::monotonic_ns;
 use crate::sys::map::{self, Map};
 pub use part::{CallRecord, Matched, PartEvent, TracePart};
@@ -38,8 +38,6 @@ pub const RECORD_BYTES: u64 = size_of::<Record>() as u64;
 
 /// Whether this process records what it does.
 static ON: AtomicBool = AtomicBool::new(false);
-/// Whether it does, or is checked.
-static WATCHED: AtomicBool = AtomicBool::new(false);
 static TRACE: OnceLock<Trace> = OnceLock::new();
 
 /// The trace of this process.
@@ -158,27 +156,13 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Whether calls are looked at: they are recorded, or checked by whoever has called [`watch`].
-#[inline(always)]
-pub fn is_watched() -> bool {
-    WATCHED.load(Ordering::Relaxed)
-}
-
-/// From now on, calls are looked at.
-pub fn watch() {
-    WATCHED.store(true, Ordering::Relaxed);
-}
-
 /// Begins to record if the launcher asks for it. `value` is that of [`VARIABLE`].
 pub(crate) fn open(value: Option<String>, me: Peer) {
     let Some(value) = value else { return };
     let wanted = value.split_once(':').and_then(|(bytes, path)| Some((bytes.parse().ok()?, path)));
     let Some((bytes_max, path)) = wanted else { return };
     match Trace::open(Path::new(path), bytes_max, me) {
-        Ok(trace) => {
-            ON.store(TRACE.set(trace).is_ok(), Ordering::Release);
-            watch();
-        }
+        Ok(trace) => ON.store(TRACE.set(trace).is_ok(), Ordering::Release),
         Err(error) => eprintln!(
             "ferrywire: rank {} is missing in the trace: cannot write {path}: {error}",
             me.0
@@ -302,6 +286,8 @@ pub struct TracedCall {
     record: Option<(&'static Record, u64)>,
     /// The call around it.
     outer: Option<&'static Record>,
+    /// Whether the record says which message the call has received.
+    received: bool,
 }
 
 impl TracedCall {
@@ -309,19 +295,40 @@ impl TracedCall {
     #[cold]
     #[inline(never)]
     pub fn begin(name: CallName) -> TracedCall {
-        let Some(trace) = TRACE.get() else { return TracedCall { record: None, outer: None } };
+        TracedCall::new(|slot| slot.set_plain(name))
+    }
+
+    /// A call with these arguments begins, which is recorded.
+    #[inline]
+    pub fn begin_with(call: WatchedCall) -> TracedCall {
+        TracedCall::new(|slot| slot.copy(call.0))
+    }
+
+    #[inline(always)]
+    fn new(fill: impl FnOnce(&CallSlot)) -> TracedCall {
+        let none = TracedCall { record: None, outer: None, received: false };
+        let Some(trace) = TRACE.get() else { return none };
         let record = trace.claim();
         THREAD.with(|thread| {
             if let Some((record, _)) = record {
                 record.thread.store(trace.thread(thread), Ordering::Relaxed);
                 record.begin.store(trace.clock.now(), Ordering::Relaxed);
-                record.slot.set_plain(name);
+                fill(&record.slot);
                 record.kind.store(OPEN, Ordering::Release);
             }
             thread.polls.set(false);
             let outer = thread.call.replace(record.map(|(record, _)| record));
-            TracedCall { record, outer }
+            TracedCall { record, outer, received: false }
         })
+    }
+
+    /// The call is over when the one receive is that it has posted.
+    #[inline]
+    pub fn received(&mut self, outcome: Outcome) {
+        if let (Some((record, _)), Some(got)) = (self.record, got(outcome)) {
+            record.slot.set_received(got.word, got.len);
+            self.received = true;
+        }
     }
 
     #[cold]
@@ -342,7 +349,12 @@ impl TracedCall {
                 let begin = record.begin.load(Ordering::Relaxed);
                 record.slot.set_polls(1, now.saturating_sub(begin));
             }
-            record.kind.store(if polls { POLLS } else { CALL }, Ordering::Release);
+            let kind = match (polls, self.received) {
+                (true, _) => POLLS,
+                (false, true) => RECEIVE,
+                (false, false) => CALL,
+            };
+            record.kind.store(kind, Ordering::Release);
             thread.last_poll.set(polls.then_some((record, next)));
         });
     }
@@ -412,12 +424,12 @@ pub(crate) fn polls() {
     THREAD.with(|thread| thread.polls.set(true));
 }
 
-/// Records what a receive got that is over at once. `waited` if the call that the thread is in posted it as its only one.
+/// Records what a receive got that is over at once.
 #[cold]
 #[inline(never)]
-pub fn received(outcome: Outcome, waited: bool) {
+pub fn received(outcome: Outcome) {
     let (Some(trace), Some(got)) = (TRACE.get(), got(outcome)) else { return };
-    trace.record(if waited { AWAITED } else { RECEIVED }, |record| {
+    trace.record(RECEIVED, |record| {
         record.begin.store(trace.clock.now(), Ordering::Relaxed);
         record.slot.set_message(got.word, got.len);
     });
@@ -552,8 +564,9 @@ const CALL: u32 = 2;
 const POLLS: u32 = 3;
 /// More arguments of the call that the thread is in.
 const ARGUMENTS: u32 = 4;
-/// What a receive got: one that the call waited for, or one that it posted.
-const AWAITED: u32 = 5;
+/// A call that was over when its receive was: `slot` says which message it got, and has the length of that in `more`.
+const RECEIVE: u32 = 5;
+/// What a receive got that the call that the thread is in has posted.
 const RECEIVED: u32 = 6;
 /// A receive that was posted, by its ticket, and its end.
 const POSTED: u32 = 7;

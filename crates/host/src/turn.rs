@@ -131,7 +131,7 @@ impl Core {
             self.port.now = self.port.clock();
             busy |= self.do_what_is_due();
         }
-        if trace::is_on() && busy {
+        if busy && self.port.is_traced {
             self.trace_depth(shared);
         }
         busy

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ferrywire_host::HostPort;
-use ferrywire_host::facts::{self, CallName, CollectiveCall, Page};
+use ferrywire_host::facts::{self, CallName, CollectiveCall, Page, WatchedCall};
 use ferrywire_host::nic::{
     Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed, Schedule, Span, Ticket,
 };
@@ -66,14 +66,40 @@ impl<'a> Comm<'a> {
 
     /// Records that the program sends.
     #[inline(always)]
-    pub fn note_send(self, name: CallName, (to, word): (Peer, MatchWord), bytes: u64) {
-        self.facts().send(name, to, word, bytes);
+    pub fn note_send(self, name: CallName, to: (Peer, MatchWord), bytes: u64) {
+        if let Some(call) = self.begin_send(name, to, bytes) {
+            call.trace();
+        }
+    }
+
+    /// Records that the program sends. If the rank is watched, the caller has to add the call to the trace.
+    #[inline(always)]
+    pub fn begin_send(
+        self,
+        name: CallName,
+        (to, word): (Peer, MatchWord),
+        bytes: u64,
+    ) -> Option<WatchedCall<'a>> {
+        self.facts().send(name, to, word, bytes)
     }
 
     /// Records that the program receives, or looks for a message.
     #[inline(always)]
     pub fn note_receive(self, name: CallName, wanted: Wanted, bytes: u64) {
-        self.facts().receive(name, wanted.word, wanted.mask, bytes);
+        if let Some(call) = self.begin_receive(name, wanted, bytes) {
+            call.trace();
+        }
+    }
+
+    /// Records that the program receives. If the rank is watched, the caller has to add the call to the trace.
+    #[inline(always)]
+    pub fn begin_receive(
+        self,
+        name: CallName,
+        wanted: Wanted,
+        bytes: u64,
+    ) -> Option<WatchedCall<'a>> {
+        self.facts().receive(name, wanted.word, wanted.mask, bytes)
     }
 
     /// Records that the program asks whether there is a message.

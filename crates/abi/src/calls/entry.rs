@@ -77,14 +77,16 @@ macro_rules! entry {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         pub(crate) fn body($($arg: $type),*) -> std::ffi::c_int {
-            if const { $crate::calls::entry::is_recorded(CALL) } {
-                if ferrywire_runtime::trace::is_on() {
-                    return traced($($arg),*);
+            use $crate::calls::entry::{Recorded, recorded};
+            match const { recorded(CALL) } {
+                Recorded::Whole => settled($($arg),*),
+                Recorded::Arguments if $crate::objects::process::is_traced() => traced($($arg),*),
+                Recorded::Arguments => settled($($arg),*),
+                Recorded::Nothing => {
+                    let _call = $crate::objects::process::note_plain(CALL);
+                    settled($($arg),*)
                 }
-                return settled($($arg),*);
             }
-            let _call = $crate::objects::process::note_plain(CALL);
-            settled($($arg),*)
         }
 
         /// The body as a part of a trace.
@@ -149,11 +151,29 @@ macro_rules! owner {
 
 pub(crate) use {answers, entries, entry, owner, sized, twins};
 
-/// Whether a call is always recorded with its arguments, so that its name alone need not be.
-pub(crate) const fn is_recorded(name: CallName) -> bool {
+/// What the body of a call records by itself.
+pub(crate) enum Recorded {
+    /// The call, in the facts and in the trace of the rank: it asks once whether there is a trace, when it writes the facts.
+    Whole,
+    /// Its arguments, so that its name alone need not be.
+    Arguments,
+    /// Nothing that is sure to be recorded.
+    Nothing,
+}
+
+/// What the body of a call records by itself.
+pub(crate) const fn recorded(name: CallName) -> Recorded {
+    match name {
+        _ if is_among(name, WHOLE) => Recorded::Whole,
+        _ if is_among(name, WITH_ARGUMENTS) => Recorded::Arguments,
+        _ => Recorded::Nothing,
+    }
+}
+
+const fn is_among(name: CallName, list: &[CallName]) -> bool {
     let mut at = 0;
-    while at < RECORDED.len() {
-        if RECORDED[at].0 == name.0 {
+    while at < list.len() {
+        if list[at].0 == name.0 {
             return true;
         }
         at += 1;
@@ -161,18 +181,34 @@ pub(crate) const fn is_recorded(name: CallName) -> bool {
     false
 }
 
-/// Calls on the way of short messages, which are recorded with their arguments.
-const RECORDED: &[CallName] = &[
+/// Messages. A call that fails before it has begun is not in the trace.
+const WHOLE: &[CallName] = &[
     c_name("MPI_Send"),
+    c_name("MPI_Send_c"),
     c_name("MPI_Ssend"),
+    c_name("MPI_Ssend_c"),
     c_name("MPI_Rsend"),
+    c_name("MPI_Rsend_c"),
     c_name("MPI_Recv"),
+    c_name("MPI_Recv_c"),
     c_name("MPI_Isend"),
+    c_name("MPI_Isend_c"),
+    c_name("MPI_Issend"),
+    c_name("MPI_Issend_c"),
+    c_name("MPI_Irsend"),
+    c_name("MPI_Irsend_c"),
     c_name("MPI_Irecv"),
+    c_name("MPI_Irecv_c"),
+];
+
+/// Other calls on the way of short messages.
+const WITH_ARGUMENTS: &[CallName] = &[
     c_name("MPI_Wait"),
     c_name("MPI_Waitall"),
     c_name("MPI_Test"),
     c_name("MPI_Barrier"),
     c_name("MPI_Bcast"),
+    c_name("MPI_Bcast_c"),
     c_name("MPI_Allreduce"),
+    c_name("MPI_Allreduce_c"),
 ];

@@ -14,8 +14,8 @@ use ferrywire_host::bootstrap;
 use ferrywire_host::facts::RunFact;
 use ferrywire_host::nic::{MatchWord, Outcome, Peer, Received, Span};
 use ferrywire_mpi::datatype::{Content, Datatype};
+use ferrywire_runtime::CallName;
 use ferrywire_runtime::words::bytes;
-use ferrywire_runtime::{CallName, trace};
 
 use crate::convert::handle;
 use crate::convert::types::MPI_Datatype;
@@ -39,10 +39,10 @@ pub(crate) fn begin(has_threads: bool) {
         return;
     }
     IS_ON.store(true, Ordering::Relaxed);
-    trace::watch();
     handle::list_objects();
-    let is_fault_tolerant =
-        process::running().is_ok_and(|process| process.rank().is_fault_tolerant());
+    let rank = process::running().ok().map(|process| process.rank());
+    rank.inspect(|rank| rank.facts().watch());
+    let is_fault_tolerant = rank.is_some_and(|rank| rank.is_fault_tolerant());
     if has_threads || is_fault_tolerant {
         lose_count();
     }

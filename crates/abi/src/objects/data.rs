@@ -220,6 +220,31 @@ impl Data {
     }
 }
 
+/// The memory of elements to be read, of a predefined datatype without gaps. `None` for all that is less simple, or wrong:
+/// [`Data`] is for that, and says what is wrong.
+#[inline(always)]
+pub(crate) fn plain_span(buffer: Choice, count: impl Wide, datatype: MPI_Datatype) -> Option<Span> {
+    plain_span_at(buffer.address(), count, datatype)
+}
+
+/// The same for elements to be written.
+#[inline(always)]
+pub(crate) fn plain_span_mut(
+    buffer: ChoiceMut,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+) -> Option<Span> {
+    plain_span_at(buffer.address(), count, datatype)
+}
+
+#[inline(always)]
+fn plain_span_at(address: u64, count: impl Wide, datatype: MPI_Datatype) -> Option<Span> {
+    let count = u64::try_from(count.wide()).ok()?;
+    let bytes = count.checked_mul(datatype::straight_bytes(datatype)?)?;
+    let is_somewhere = address > MPI_IN_PLACE as u64 || bytes == 0;
+    is_somewhere.then(|| Span::new(memory::MEMORY, address, bytes))
+}
+
 /// Some elements to be read, of a predefined datatype without gaps. `None` for all that is less simple, or wrong.
 #[inline(always)]
 pub(crate) fn plain_bytes<'a>(

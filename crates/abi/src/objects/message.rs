@@ -13,7 +13,7 @@ use crate::convert::failure::{self, Failure, Result};
 use crate::convert::handle::Shared;
 use crate::convert::status::Status;
 use crate::objects::communicator::Comm;
-use crate::objects::data::{Data, Incoming, Outgoing};
+use crate::objects::data::{Incoming, Outgoing};
 use crate::objects::mistake;
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe, not_contiguous};
@@ -115,11 +115,11 @@ impl Receiving {
     /// Describes a receive.
     pub(crate) fn new(
         comm: &Comm,
-        data: Data,
+        data: Incoming,
         source: SourceRank,
         tag: MessageTag,
     ) -> Result<Receiving> {
-        let receiving = Receiving { data: Incoming::new(data), source, tag };
+        let receiving = Receiving { data, source, tag };
         receiving.wanted(comm)?;
         Ok(receiving)
     }

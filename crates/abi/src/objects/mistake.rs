@@ -9,7 +9,7 @@ use ferrywire_host::nic::{MatchWord, Outcome, Peer, Received, Span};
 use ferrywire_mpi::datatype::Predefined;
 use ferrywire_runtime::call_name::name_of;
 use ferrywire_runtime::words::bytes;
-use ferrywire_runtime::{CallName, TAG_MAX, trace};
+use ferrywire_runtime::{CallName, TAG_MAX};
 
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::handle::{self, Listed};
@@ -108,26 +108,10 @@ pub(crate) fn check_length(name: CallName, comm: &Comm, datatype: MPI_Datatype, 
     }
 }
 
-/// Looks at a message that a blocking call has received, in a program that is recorded or checked.
+/// What the call of a message finds wrong with it once it has arrived, in a program that is checked.
 #[cold]
 #[inline(never)]
-pub(crate) fn watch_received(
-    name: CallName,
-    comm: &Comm,
-    datatype: MPI_Datatype,
-    into: Span,
-    outcome: Outcome,
-) {
-    if trace::is_on() {
-        trace::received(outcome, true);
-    }
-    if check::is_on() {
-        check_received(name, comm, datatype, into, outcome);
-    }
-}
-
-/// What the call of a message finds wrong with it once it has arrived, in a program that is checked.
-fn check_received(
+pub(crate) fn check_received(
     name: CallName,
     comm: &Comm,
     datatype: MPI_Datatype,

@@ -58,6 +58,8 @@ static INITIALIZED: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static LEFT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static STARTED: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicBool = AtomicBool::new(false);
+/// Whether calls are recorded in a trace. It stands here, since a flag of another crate is two instructions further away.
+static TRACED: AtomicBool = AtomicBool::new(false);
 
 /// The process, while it is in the job.
 #[inline]
@@ -101,7 +103,18 @@ pub(crate) fn note_plain(name: CallName) -> Option<TracedCall> {
     if let Ok(process) = running() {
         process.rank().facts().plain(name);
     }
-    trace::is_on().then(|| TracedCall::begin(name))
+    traced(name)
+}
+
+/// Records a call in the trace, if there is one. The call ends when the result is dropped.
+pub(crate) fn traced(name: CallName) -> Option<TracedCall> {
+    is_traced().then(|| TracedCall::begin(name))
+}
+
+/// Whether calls are recorded in a trace.
+#[inline(always)]
+pub(crate) fn is_traced() -> bool {
+    TRACED.load(Ordering::Relaxed)
 }
 
 /// Whether MPI_Init has been called.
@@ -116,6 +129,7 @@ pub(crate) fn is_finished() -> bool {
 
 /// Makes this process a rank of its job.
 pub(crate) fn begin(process: Process) {
+    TRACED.store(trace::is_on(), Ordering::Relaxed);
     RUNNING.store(Box::into_raw(Box::new(process)), Ordering::Release);
 }
 

@@ -101,16 +101,17 @@ impl Merge {
                     rank.calls.push(self.call(&call, end_ns));
                     open.begin(&call, index);
                     self.add(at, &mut rank, index, call.after, &call.fact, &births);
+                    if let Some(got) = call.got {
+                        self.receive(at, call.number, call.thread, got);
+                    }
                 }
                 PartEvent::Arguments { number, thread, fact } => {
                     if let Some(call) = open.around(thread, number) {
                         self.add(at, &mut rank, call.index, call.after, &fact, &births);
                     }
                 }
-                PartEvent::Received { number, thread, awaited, got } => {
-                    let call = open.around(thread, number).filter(|_| awaited);
-                    let order = call.map_or(number, |call| call.number);
-                    self.receive(at, order, thread, got);
+                PartEvent::Received { number, thread, got } => {
+                    self.receive(at, number, thread, got);
                 }
                 PartEvent::Posted { operation, number, thread } => {
                     posted.insert(operation, (number, thread));
@@ -296,8 +297,7 @@ struct OpenCalls(HashMap<u32, Vec<OpenCall>>);
 
 #[derive(Clone, Copy)]
 struct OpenCall {
-    /// The number of its record, that of the first record after it, and its index.
-    number: u64,
+    /// The number of the first record after it, and its index.
     after: u64,
     index: usize,
 }
@@ -305,7 +305,7 @@ struct OpenCall {
 impl OpenCalls {
     fn begin(&mut self, call: &CallRecord, index: usize) {
         self.around(call.thread, call.number);
-        let open = OpenCall { number: call.number, after: call.after, index };
+        let open = OpenCall { after: call.after, index };
         self.0.entry(call.thread).or_default().push(open);
     }
 

@@ -314,14 +314,14 @@ impl<'a> AllRanks<'a> {
         ))
     }
 
-    /// What some ranks do, with all others that do the same.
+    /// What some ranks do. What others do that do the same is in the groups below the sentence.
     fn doing_of(self, some: &[usize]) -> String {
         let mut parts: Vec<(String, Vec<usize>)> = Vec::new();
         for &at in some {
             let doing = self.doing(at);
             if !parts.iter().any(|(known, _)| *known == doing) {
-                let same = (0..self.0.len()).filter(|&other| self.doing(other) == doing).collect();
-                parts.push((doing, same));
+                let same = some.iter().copied().filter(|&other| self.doing(other) == doing);
+                parts.push((doing.clone(), same.collect()));
             }
         }
         let part = |(doing, ranks): &(String, Vec<usize>)| match ranks.len() {

@@ -100,7 +100,7 @@ impl Driver {
         let Core { nic, port, .. } = &mut *core;
         let posted = nic.post_receive(from, word, mask, into, port);
         unwound.has_not_happened();
-        if trace::is_on() {
+        if core.port.is_traced {
             self.trace_receive(posted);
         }
         match core.may_leave_behind() {
@@ -208,7 +208,7 @@ impl Driver {
     #[inline(never)]
     pub fn trace_receive(&self, posted: Posted) {
         match posted {
-            Posted::Done(outcome) => trace::received(outcome, false),
+            Posted::Done(outcome) => trace::received(outcome),
             Posted::Pending(ticket) => trace::posted(self.shared.plane.number(), ticket),
         }
     }

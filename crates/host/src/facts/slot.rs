@@ -49,6 +49,12 @@ impl CallSlot {
         self.set_words([word.bits(), 0, bytes]);
     }
 
+    /// Says which message a receive has got, in place of the one that it wanted.
+    pub(crate) fn set_received(&self, word: MatchWord, bytes: u64) {
+        self.word.store(word.bits(), Ordering::Relaxed);
+        self.more.store(bytes, Ordering::Relaxed);
+    }
+
     /// Makes it so many calls that together took this time.
     pub(crate) fn set_polls(&self, polls: u64, time: u64) {
         let name = self.what.load(Ordering::Relaxed) >> 8 << 8;

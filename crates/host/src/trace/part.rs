@@ -7,8 +7,8 @@ use std::path::Path;
 use ferrywire_nic::MatchWord;
 
 use super::{
-    AGENT, ARGUMENTS, AWAITED, CALL, COMPLETED, Clock, DEPTH, Header, MAGIC, NAME, NAME_BYTES,
-    OBJECT, OPEN, POLLS, POSTED, RECEIVED, Record,
+    AGENT, ARGUMENTS, CALL, COMPLETED, Clock, DEPTH, Header, MAGIC, NAME, NAME_BYTES, OBJECT, OPEN,
+    POLLS, POSTED, RECEIVE, RECEIVED, Record,
 };
 use crate::facts::{CallFact, CallSlot, Members};
 
@@ -51,8 +51,6 @@ pub enum PartEvent {
         number: u64,
         /// The thread that received.
         thread: u32,
-        /// Whether the call of the thread waited for it, so that it was posted when the call began.
-        awaited: bool,
         /// What it got.
         got: Matched,
     },
@@ -136,6 +134,8 @@ pub struct CallRecord {
     pub end_ns: Option<u64>,
     /// If it is many calls that found that something is not over: how many, and how long they took together.
     pub polls: Option<(u64, u64)>,
+    /// What its receive got, if it was over when that was.
+    pub got: Option<Matched>,
     /// Its name and arguments.
     pub fact: CallFact,
 }
@@ -226,19 +226,22 @@ fn event(number: u64, raw: &[u8; RECORD], clock: &PartClock) -> Option<PartEvent
     let short = |word: u64| u16::try_from(word).ok();
     let kind = half(raw, std::mem::offset_of!(Record, kind));
     Some(match kind {
-        OPEN | CALL | POLLS => PartEvent::Call(CallRecord {
+        OPEN | CALL | RECEIVE | POLLS => PartEvent::Call(CallRecord {
             number,
             after: if kind == OPEN { u64::MAX } else { extra },
             thread,
             begin_ns: clock.ns(begin),
             end_ns: (kind != OPEN).then(|| clock.ns(end)),
             polls: (kind == POLLS).then(|| (bytes, clock.span(more))),
+            got: (kind == RECEIVE).then(|| Matched {
+                at_ns: clock.ns(end),
+                word: MatchWord::from_bits(bits),
+                bytes: more,
+            }),
             fact: slot.fact()?,
         }),
         ARGUMENTS => PartEvent::Arguments { number, thread, fact: slot.fact()? },
-        AWAITED | RECEIVED => {
-            PartEvent::Received { number, thread, awaited: kind == AWAITED, got: got() }
-        }
+        RECEIVED => PartEvent::Received { number, thread, got: got() },
         POSTED => PartEvent::Posted { operation: (end, extra), number, thread },
         COMPLETED => PartEvent::Completed { operation: (end, extra), got: got() },
         DEPTH => PartEvent::Depth {
