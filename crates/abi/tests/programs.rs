@@ -300,6 +300,25 @@ fn survivors_continue() {
     assert!(said.contains("died of SIGKILL; the job went on without it"), "{said}");
 }
 
+/// A deadlock is proved although communicators are in different planes: with one rank on two cores.
+#[test]
+fn deadlocks_in_several_planes_are_proved() {
+    const DEADLOCK: i32 = 35;
+    let folder = Folder::new("stuck");
+    let program = compiled(ferry_cc(), "stuck", &folder);
+    for ranks in [1, 2] {
+        for (how, call) in [("receive", "MPI_Recv"), ("any", "MPI_Waitany")] {
+            let output = run_with(&program, ranks, &["--timeout", "30"], &[how]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(DEADLOCK), "{how}: {said}");
+            assert!(
+                said.starts_with("ferry run: deadlock: ") && said.contains(call),
+                "{how}: {said}"
+            );
+        }
+    }
+}
+
 /// The lock of a window whose holder has died is an error for those that want it.
 #[test]
 fn locks_of_dead_ranks_are_waited_for_in_vain() {

@@ -996,6 +996,7 @@ fn without_memory_for_the_members_the_user_hears_why_once() {
     let why = "the limit on the size of files is lower (ulimit -f)";
     assert_eq!(report.matches(why).count(), 1, "{report}");
     assert!(report.starts_with("ferry run: cannot share ") && !report.contains("-v"), "{report}");
+    assert!(report.contains(" [FW0807]\n"), "{report}");
 }
 
 #[test]

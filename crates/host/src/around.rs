@@ -65,6 +65,7 @@ fn look_around<T>(
             Next::Yield => thread::yield_now(),
             Next::Sleep => {
                 waiting.get_or_insert_with(|| Waiting::begin(drivers[0].facts()));
+                drivers[0].answer();
                 nap(drivers, &counts);
             }
         }

@@ -28,6 +28,7 @@ use crate::duty::{Phase, Ringers, Wants};
 use crate::facts::{FactsPage, Page, Waiting};
 use crate::here::Here;
 use crate::lock::{Guard, Lock};
+use crate::own_planes::OwnPlanes;
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
 use crate::rails;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     bell: Bell,
     attention: &'static Attention,
     facts: FactsPage,
+    /// All planes of the rank, this one too.
+    planes: OwnPlanes,
     me: u32,
 }
 
@@ -67,8 +70,8 @@ impl Driver {
         limits: Limits,
         operators: Operators,
         facts: FactsPage,
+        planes: &OwnPlanes,
     ) -> io::Result<Driver> {
-        facts.open_plane();
         let here = Here::of(plane.net.as_ref(), &plane.segment);
         let local_rank = here.local_rank(Peer(me)).expect("a rank is on its own host").0;
         let (rail, inlet) = rails::open(&plane, local_rank, limits.credit_bytes);
@@ -80,18 +83,17 @@ impl Driver {
         };
         let core =
             Core::new(nic, HostPort::new(rail, operators, plane.number()), inlet, here, ringers);
-        Ok(Driver {
+        let shared = Arc::new(Shared {
+            core: Lock::new(core)?,
+            bell: plane.doorbell(local_rank),
+            attention: plane.attention(local_rank),
             facts: facts.clone(),
-            shared: Arc::new(Shared {
-                core: Lock::new(core)?,
-                bell: plane.doorbell(local_rank),
-                attention: plane.attention(local_rank),
-                facts,
-                plane,
-                me,
-            }),
-            agent: OnceLock::new(),
-        })
+            planes: planes.clone(),
+            plane,
+            me,
+        });
+        planes.add(&shared);
+        Ok(Driver { facts, shared, agent: OnceLock::new() })
     }
 
     /// Whether this process was forked from the one that owns the driver. Using the driver in such a child ends the
@@ -272,12 +274,14 @@ impl Driver {
     }
 
     /// Turns until there is nothing to do, and answers whoever asks for the facts of the rank. The calling thread waits for
-    /// something other than the NIC.
+    /// something other than this NIC.
     pub fn answer(&self) {
+        // Looked up first, so that what had arrived when it was asked is handled before the answer.
+        let is_asked = self.facts.is_asked();
         let mut inside = self.enter();
         inside.relieve_agent();
         while inside.core.turn(&self.shared) {}
-        if inside.core.is_asked {
+        if is_asked {
             inside.core.answer(&self.shared, true);
         }
     }
@@ -318,7 +322,7 @@ impl Driver {
 
     /// Writes into the facts of the rank what the NIC holds.
     pub(crate) fn publish_facts(&self) {
-        self.shared.core.lock().write_facts(&self.shared, false);
+        self.shared.core.lock().publish(&self.shared);
     }
 
     /// Stops all direct copies between the memory of this rank and that of others.
@@ -832,6 +836,10 @@ impl Shared {
 
     pub(crate) fn facts(&self) -> &Page {
         &self.facts
+    }
+
+    pub(crate) fn planes(&self) -> &OwnPlanes {
+        &self.planes
     }
 
     pub(crate) fn attention(&self) -> &'static Attention {

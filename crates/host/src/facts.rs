@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use ferrywire_nic::{Mask, MatchWord, Nic, Peer, PendingKind};
+use ferrywire_nic::{Mask, MatchWord, Nic, Peer, Pending, PendingKind};
 
 use crate::error_code::shortened;
 use crate::port::monotonic_ns;
@@ -85,10 +85,8 @@ pub struct Page {
     /// The number of the last question, written by whoever asks, and of the last answer.
     asked: AtomicU32,
     answered: AtomicU32,
-    /// What the answer says, as bits: [`IN_FLIGHT`], [`OTHER_THREADS`], [`SEVERAL_PLANES`], [`WAITER`].
+    /// What the answer says, as bits: [`IN_FLIGHT`], [`OTHER_THREADS`], [`WAITER`].
     flags: AtomicU32,
-    /// Planes that the rank uses.
-    planes: AtomicU32,
     /// The rank without which a call has failed, and 1; else 0. And `next_call` at that time.
     missing: AtomicU32,
     missing_at: AtomicU32,
@@ -399,11 +397,6 @@ impl Page {
         }
     }
 
-    /// The rank uses one more plane.
-    pub(crate) fn open_plane(&self) {
-        self.planes.fetch_add(1, Ordering::Relaxed);
-    }
-
     fn begin_wait(&self) {
         if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
             self.waiting_since_ns.store(monotonic_ns(), Ordering::Relaxed);
@@ -503,12 +496,17 @@ impl Page {
         self.asked.load(Ordering::Relaxed) & COUNTS_ONLY == 0
     }
 
-    /// Answers: writes what the NIC holds.
-    pub(crate) fn answer(&self, nic: &Nic, activity: u64, flags: u32) {
+    /// Whether a thread of the rank waits in the library.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Answers: writes what the NICs of the rank hold.
+    pub(crate) fn answer(&self, nics: &[&Nic], activity: u64, flags: u32) {
         let mut listed = 0;
         let mut unlisted = 0;
-        let mut counts = NicCounts::of(nic.stats());
-        nic.show_pending(|pending| {
+        let mut counts = NicCounts::of(nics.iter().map(|nic| nic.stats()));
+        let mut show = |pending: Pending| {
             match pending.kind {
                 PendingKind::Arrived => counts.unexpected_now += 1,
                 PendingKind::Receive => counts.posted_now += 1,
@@ -525,13 +523,16 @@ impl Page {
             slot.peer.store(pending.peer.map_or(NOBODY, |peer| peer.0), Ordering::Relaxed);
             slot.kind.store(pending_kind(pending.kind), Ordering::Relaxed);
             listed += 1;
-        });
+        };
+        nics.iter().for_each(|nic| nic.show_pending(&mut show));
         let words = self.counts.iter().zip(counts.words());
         words.for_each(|(place, word)| place.store(word, Ordering::Relaxed));
         let listed = u32::try_from(listed).unwrap_or(0);
         self.listed.store(listed, Ordering::Relaxed);
         self.unlisted.store(unlisted, Ordering::Relaxed);
-        let (held, most) = nic.unexpected_bytes();
+        // Of the NIC that is nearest to its limit.
+        let bytes = nics.iter().map(|nic| nic.unexpected_bytes());
+        let (held, most) = bytes.min_by_key(|(held, most)| most - held).unwrap_or_default();
         self.unexpected_bytes.store(held, Ordering::Relaxed);
         self.unexpected_bytes_max.store(most, Ordering::Relaxed);
         let calls = u64::from(self.next_call.load(Ordering::Relaxed));
@@ -541,8 +542,6 @@ impl Page {
             activity.wrapping_add(calls << 20).wrapping_add(waits << 40).wrapping_add(polls),
             Ordering::Relaxed,
         );
-        let several = self.planes.load(Ordering::Relaxed) > 1;
-        let flags = flags | if several { SEVERAL_PLANES } else { 0 };
         self.flags.store(flags, Ordering::Relaxed);
         // Pairs with the Acquire of whoever reads the answer.
         self.answered.store(self.asked.load(Ordering::Relaxed), Ordering::Release);
@@ -659,10 +658,8 @@ const KIND_OTHER: u32 = 3;
 pub(crate) const IN_FLIGHT: u32 = 1;
 /// Other threads of the process could make calls.
 pub(crate) const OTHER_THREADS: u32 = 2;
-/// The rank uses several planes, of which only the first has answered.
-pub(crate) const SEVERAL_PLANES: u32 = 4;
 /// The thread that answers waits for something, and does nothing else until then.
-pub(crate) const WAITER: u32 = 8;
+pub(crate) const WAITER: u32 = 4;
 
 /// Set in the number of a question that is about the queues and counters only. The answer proves nothing, and takes no
 /// look at the other threads of the process.

@@ -9,6 +9,7 @@
 //! | `duty.rs`, `absence.rs` | who leads, where the agent is: the state machine; how long the application stays away |
 //! | `agent.rs` | the thread that drives while the application is away |
 //! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
+//! | `own_planes.rs` | the planes of one rank, for whoever answers for all of them |
 //! | `job.rs` | how a rank joins its job |
 //! | `bootstrap.rs` | bootstrap through our launcher, and through the first rank of a host under other launchers |
 //! | `launcher.rs` | bootstrap under other launchers, and without one |
@@ -60,6 +61,7 @@ mod loopback;
 pub mod memory;
 mod module;
 pub mod net;
+mod own_planes;
 mod port;
 pub mod rail;
 mod rails;

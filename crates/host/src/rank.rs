@@ -21,6 +21,7 @@ use crate::facts::{FactsPage, Page, Stage};
 use crate::here::Here;
 use crate::job;
 use crate::net::Net;
+use crate::own_planes::OwnPlanes;
 use crate::port::Operators;
 use crate::report::Reporter;
 use crate::shm::plane::Plane;
@@ -45,6 +46,7 @@ pub struct Rank {
     limits: Limits,
     operators: Operators,
     facts: FactsPage,
+    planes: OwnPlanes,
     reporter: Option<Reporter>,
     first: Driver,
     others: [OnceLock<Driver>; PLANES as usize - 1],
@@ -77,12 +79,14 @@ impl Rank {
         if trace::is_on() {
             facts.watch();
         }
-        let first = Driver::new(plane, me, limits.clone(), operators, facts.clone())?;
+        let planes = OwnPlanes::default();
+        let first = Driver::new(plane, me, limits.clone(), operators, facts.clone(), &planes)?;
         Ok(Rank {
             world: std::iter::once(0..first.size()).collect(),
             parent: None,
             first,
             facts,
+            planes,
             segment,
             net,
             me,
@@ -222,7 +226,7 @@ impl Rank {
         }
         let plane = Plane::open(&self.segment, number, self.local_rank, None)?;
         let (limits, facts) = (self.limits.clone(), self.facts.clone());
-        let driver = Driver::new(plane, self.me, limits, self.operators, facts)?;
+        let driver = Driver::new(plane, self.me, limits, self.operators, facts, &self.planes)?;
         if let Some(reporter) = self.reporter {
             driver.report_to(reporter);
         }

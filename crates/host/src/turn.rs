@@ -16,6 +16,7 @@ use crate::driver::Shared;
 use crate::duty::{Duty, Phase, Ringers};
 use crate::facts;
 use crate::here::Here;
+use crate::lock::Guard;
 use crate::port::HostPort;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::rails::Inlets;
@@ -352,37 +353,72 @@ impl Core {
 
     /// Answers whoever has asked for the facts of the rank, if anybody has. Nothing has arrived since they asked that has
     /// not been handled. `waits` if this is a thread of the program that does nothing until it has what it waits for.
+    ///
+    /// A thread answers for all planes of the rank. While one waits, in whichever of them, nobody else does.
     #[cold]
     pub(crate) fn answer(&mut self, shared: &Shared, waits: bool) {
         self.is_asked = false;
         let facts = shared.facts();
-        if shared.plane.is_first() && facts.is_asked() {
-            if self.nic.ask_all(&mut self.port) {
-                self.port.rail.flush();
-            }
-            self.write_facts(shared, waits);
+        let others = shared.planes().others(shared);
+        if !waits && facts.has_waiters() && !others.is_empty() {
+            return;
         }
+        let Some(_answering) = shared.planes().begin_answer() else { return };
+        if !facts.is_asked() {
+            return;
+        }
+        if self.nic.ask_all(&mut self.port) {
+            self.port.rail.flush();
+        }
+        let to_wake = &mut self.port.completions.to_wake;
+        let cores: Vec<Option<Guard<'_, Core>>> =
+            others.iter().map(|other| Core::handle_arrivals(other, to_wake)).collect();
+        let is_among_others = cores.iter().any(Option::is_none);
+        let cores: Vec<&Core> =
+            std::iter::once(&*self).chain(cores.iter().flatten().map(|core| &**core)).collect();
+        write_facts(shared, &cores, waits, is_among_others);
+    }
+
+    /// Handles what has arrived in another plane of the rank. Nobody may look there before a call of the program. `None` if
+    /// another thread is there.
+    fn handle_arrivals<'a>(
+        shared: &'a Shared,
+        to_wake: &mut Vec<Sleeping>,
+    ) -> Option<Guard<'a, Core>> {
+        let mut core = shared.core.try_lock()?;
+        if core.duty.is_led_by_caller() {
+            return None;
+        }
+        let turns = (0..TURNS_FOR_ANOTHER_MAX).take_while(|_| core.turn(shared)).count();
+        if turns > 0 {
+            core.wake_waiters();
+            core.call_tasks();
+            to_wake.append(&mut core.port.completions.to_wake);
+            // The agent, if there is one, looks whether there is anything to guard now.
+            shared.ring();
+        }
+        Some(core).filter(|_| turns < TURNS_FOR_ANOTHER_MAX)
     }
 
     /// Writes what the NIC holds into the facts of the rank.
-    pub(crate) fn write_facts(&self, shared: &Shared, waits: bool) {
-        let facts = shared.facts();
-        let (nic, rail) = (&self.nic, &self.port.rail);
-        let stats = nic.stats();
-        let activity = (self.port.completions.count + stats.unexpected + stats.refused)
-            .wrapping_add(nic.frames_of_note());
-        let in_flight = nic.has_frames_under_way()
-            || nic.is_busy()
-            || rail.is_stuck()
+    pub(crate) fn publish(&self, shared: &Shared) {
+        write_facts(shared, &[self], false, false);
+    }
+
+    /// A number that changes with all that the rank does in this plane and others may notice.
+    fn activity(&self) -> u64 {
+        let stats = self.nic.stats();
+        (self.port.completions.count + stats.unexpected + stats.refused)
+            .wrapping_add(self.nic.frames_of_note())
+    }
+
+    /// Whether something may go on without a call.
+    fn has_something_under_way(&self) -> bool {
+        self.nic.has_frames_under_way()
+            || self.nic.is_busy()
+            || self.port.rail.is_stuck()
             || !self.port.transfers.is_empty()
-            || !self.port.reductions.is_empty();
-        let flags = [
-            (in_flight, facts::IN_FLIGHT),
-            (waits && (!facts.asks_for_proof() || threads::others_may_act()), facts::OTHER_THREADS),
-            (waits, facts::WAITER),
-        ];
-        let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();
-        facts.answer(nic, activity, flags);
+            || !self.port.reductions.is_empty()
     }
 
     fn wake_failure_waker(&mut self) {
@@ -496,6 +532,23 @@ impl Core {
     }
 }
 
+/// Writes what the NICs of a rank hold into its facts. `may_go_on` if there are further ones.
+fn write_facts(shared: &Shared, cores: &[&Core], waits: bool, may_go_on: bool) {
+    let facts = shared.facts();
+    let activity = cores.iter().map(|core| core.activity()).fold(0, u64::wrapping_add);
+    let in_flight = may_go_on || cores.iter().any(|core| core.has_something_under_way());
+    let flags = [
+        (in_flight, facts::IN_FLIGHT),
+        (waits && (!facts.asks_for_proof() || threads::others_may_act()), facts::OTHER_THREADS),
+        (waits, facts::WAITER),
+    ];
+    let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();
+    let nics: Vec<&Nic> = cores.iter().map(|core| &core.nic).collect();
+    facts.answer(&nics, activity, flags);
+}
+
+/// Turns in another plane of the rank before an answer.
+const TURNS_FOR_ANOTHER_MAX: usize = 64;
 /// Looks for an awaited receive before it is posted: some microseconds.
 const LOOKS_FOR_AWAITED: usize = 256;
 /// Frames that one turn takes before it does anything else.

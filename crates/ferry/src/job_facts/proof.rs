@@ -19,8 +19,7 @@ impl RankAnswer {
     pub(crate) fn of(facts: &Facts, question: u32, leaves: bool) -> RankAnswer {
         let answer = &facts.answer;
         let waits = answer.waiter && !answer.other_threads || leaves;
-        let may_go_on =
-            answer.number != question || answer.in_flight || answer.several_planes || !waits;
+        let may_go_on = answer.number != question || answer.in_flight || !waits;
         RankAnswer { activity: answer.activity, may_go_on }
     }
 }

@@ -10,7 +10,7 @@ use ferrywire_nic::{Mask, MatchWord, Peer, Stats};
 use super::{
     CALL_BYTES, CALLS, CallName, CallSlot, IN_FLIGHT, KIND_COLLECTIVE, KIND_RECEIVE, KIND_SEND,
     MAGIC, MISTAKES, NOBODY, NONBLOCKING, OBJECTS, OTHER_THREADS, PENDING, Page, PendingSlot, RUNS,
-    RUNS_FULL, RunFact, RunSlot, SEVERAL_PLANES, WAITER,
+    RUNS_FULL, RunFact, RunSlot, WAITER,
 };
 
 /// How far a rank has come.
@@ -93,8 +93,6 @@ pub struct FactsAnswer {
     pub in_flight: bool,
     /// Other threads of the process could make calls.
     pub other_threads: bool,
-    /// The rank uses several planes, of which only the first has answered.
-    pub several_planes: bool,
     /// The thread that answered waits, and does nothing else until then.
     pub waiter: bool,
     /// Messages that have arrived and nothing has received, and operations that are not over.
@@ -109,7 +107,7 @@ pub struct FactsAnswer {
     pub counts: NicCounts,
 }
 
-/// What the NIC of a rank has counted, in its first plane.
+/// What the NICs of a rank have counted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NicCounts {
     /// Frames sent since the rank has joined, including retries and acks.
@@ -136,16 +134,17 @@ impl NicCounts {
     /// How many numbers these are.
     pub(super) const LEN: usize = 9;
 
-    /// What the NIC has counted so far.
-    pub(super) fn of(stats: &Stats) -> NicCounts {
-        NicCounts {
-            frames_sent: stats.frames_sent,
-            frames_received: stats.frames_received,
-            retries: stats.retries,
-            refused: stats.refused,
-            unexpected: stats.unexpected,
-            ..NicCounts::default()
+    /// What NICs have counted so far.
+    pub(super) fn of<'a>(all: impl Iterator<Item = &'a Stats>) -> NicCounts {
+        let mut counts = NicCounts::default();
+        for stats in all {
+            counts.frames_sent += stats.frames_sent;
+            counts.frames_received += stats.frames_received;
+            counts.retries += stats.retries;
+            counts.refused += stats.refused;
+            counts.unexpected += stats.unexpected;
         }
+        counts
     }
 
     pub(super) fn words(self) -> [u64; NicCounts::LEN] {
@@ -381,7 +380,6 @@ fn facts(page: &Page) -> Facts {
         activity: page.activity.load(Ordering::Relaxed),
         in_flight: flags & IN_FLIGHT != 0,
         other_threads: flags & OTHER_THREADS != 0,
-        several_planes: flags & SEVERAL_PLANES != 0,
         waiter: flags & WAITER != 0,
         pending: page.pending[..listed].iter().map(pending).collect(),
         unlisted: load(&page.unlisted),

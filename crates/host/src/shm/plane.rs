@@ -156,11 +156,6 @@ impl Plane {
         self.number
     }
 
-    /// Whether it is the plane in which a rank is from the beginning.
-    pub(crate) fn is_first(&self) -> bool {
-        self.number == 0
-    }
-
     /// Whether `rank` is not in this plane and never will be.
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         self.segment.is_gone(self.number, rank)
