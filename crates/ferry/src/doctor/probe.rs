@@ -163,6 +163,10 @@ mod tests {
         assert_eq!((ended.code, ended.first_line()), (Some(3), "a"));
         let slow = output_of(Command::new("sleep").arg("60"), Duration::ZERO);
         assert_eq!(slow.err().as_deref(), Some("has not ended within 0 s"));
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_does_not_begin() {
         assert!(output_of(&mut Command::new("/no/such"), TEN_S).is_err());
     }
 
