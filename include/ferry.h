@@ -1,4 +1,4 @@
-/* Ferrywire's extensions of MPI: user code on the NIC, and counters.
+/* Ferrywire's extensions of MPI: user code on the NIC, operators that run there, and counters.
  *
  * All functions return an MPI error code, after calling the error handler of the communicator or the window. Each
  * function has a variant whose name begins with P, for tools. */
@@ -58,6 +58,17 @@ int Ferry_Module_get_stats(MPI_Comm module_comm, Ferry_Module_stats *stats);
 
 /* Waits until a counter of the module at this rank reaches at_least. */
 int Ferry_Module_wait(MPI_Comm module_comm, int counter, MPI_Count at_least);
+
+/* Operators.
+ *
+ * An operator of reductions can be a WebAssembly program, too. Its code runs where contributions arrive, so a reduction
+ * goes on while the application computes, which it cannot with an operator of MPI_Op_create. */
+
+/* MPI_Op_create, with len bytes of WebAssembly in binary or text form instead of a function. The code imports nothing,
+ * and exports its memory and the function combine; FERRY_COMBINE of ferry_module.h defines one. It is passed elements in
+ * packed form: the bytes of the datatype without its gaps, at most 32 KiB each. If the code is stopped by an error, such
+ * as an endless loop, the reduction and all later ones with this operator fail at this rank with MPI_ERR_OP. */
+int Ferry_Op_create(const void *code, MPI_Count len, int commute, MPI_Op *op);
 
 /* Counters.
  *

@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-/* ---- Hooks: functions that the NIC calls. The first is required, the others are optional. ---- */
+/* ---- Hooks: functions that the NIC calls. A module has the first; the others are optional. ---- */
 
 /* Called for each message. Returns FERRY_DELIVER or FERRY_CONSUME; any other value is a fault. */
 #define FERRY_ON_MESSAGE                                                                                  \
@@ -47,6 +47,13 @@ extern "C" {
 #define FERRY_ON_COUNTER(counter)                                                                         \
     void on_counter(int32_t);                                                                             \
     __attribute__((export_name("on_counter"))) void on_counter(int32_t counter)
+
+/* An operator of reductions, for Ferry_Op_create: code of its own, with this hook and at most FERRY_ON_LOAD, and without
+ * imports. It combines count elements at from into those at into, as MPI_User_function does: the contribution of the
+ * lower rank is at from. */
+#define FERRY_COMBINE(from, into, count)                                                                  \
+    void combine(const void *, void *, int32_t);                                                          \
+    __attribute__((export_name("combine"))) void combine(const void *from, void *into, int32_t count)
 
 /* What happens to the message. */
 enum {

@@ -1,7 +1,8 @@
-/* The benefit of modules: broadcasts whose inner ranks are late, and answers of ranks that compute.
+/* The benefit of modules: broadcasts whose inner ranks are late, answers of ranks that compute, reductions meanwhile.
  *
  *     effect broadcast BROADCAST.wasm [-i ITERATIONS] [-max US] [-b BYTES]    any number of ranks
  *     effect echo ECHO.wasm [-i ITERATIONS] [-busy US]                        two ranks
+ *     effect reduce VARIANCE.wasm [-i ITERATIONS] [-busy US] [-e ELEMENTS]    any number of ranks
  *     effect pingpong NOOP.wat [-i ITERATIONS]                                two ranks
  *
  * broadcast: a barrier, a random delay of up to -max at each rank, a broadcast from rank 0, and a delay to a common
@@ -12,6 +13,9 @@
  *
  * echo asks a rank that computes for -busy at a time and polls for requests in between, and then one that has a module
  * and never polls.
+ *
+ * reduce starts a reduction with an operator of the program, computes for -busy, and waits: once with a function, which only
+ * runs in calls of MPI, and once with the same as code on the NIC. Printed is the time in MPI_Wait.
  *
  * pingpong is half a round trip of 8 bytes, with a module that delivers everything and without. */
 #include "load.h"
@@ -108,6 +112,57 @@ static void echo(MPI_Comm module, int iterations, double busy) {
     }
 }
 
+enum { IN_SET = 3, SETS_MAX = 8192 };
+static double sets[SETS_MAX][IN_SET], merged[SETS_MAX][IN_SET];
+
+/* What examples/modules/variance.c does. */
+static void merge(void *from, void *into, int *count, MPI_Datatype *type) {
+    double(*others)[IN_SET] = from, (*ones)[IN_SET] = into;
+    (void)type;
+    for (int i = 0; i < *count; i++) {
+        double one = ones[i][0], other = others[i][0], both = one + other, apart = others[i][1] - ones[i][1];
+        if (other <= 0) continue;
+        ones[i][0] = both;
+        ones[i][1] += apart * (other / both);
+        ones[i][2] += others[i][2] + apart * apart * (one * other / both);
+    }
+}
+
+static void reduce(const char *how, MPI_Op op, MPI_Datatype set, int elements, int iterations, double busy) {
+    double *took = malloc(sizeof *took * (size_t)iterations);
+    for (int i = 0; i < iterations; i++) {
+        MPI_Request request;
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Iallreduce(sets, merged, elements, set, op, MPI_COMM_WORLD, &request);
+        spin_ns(busy);
+        double began = now_ns(), mine, last;
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        mine = now_ns() - began;
+        if (merged[elements - 1][0] != size_) MPI_Abort(MPI_COMM_WORLD, 3);
+        MPI_Reduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        took[i] = last;
+    }
+    double middle = median(took, iterations);
+    if (rank_ == 0) printf("reduce how=%s wait_us=%.2f\n", how, middle / 1e3);
+    free(took);
+}
+
+static void reductions(const char *file, int elements, int iterations, double busy) {
+    MPI_Datatype set;
+    MPI_Op function, code;
+    if (elements > SETS_MAX) elements = SETS_MAX;
+    for (int i = 0; i < SETS_MAX; i++) sets[i][0] = 1, sets[i][1] = rank_ + i;
+    MPI_Type_contiguous(IN_SET, MPI_DOUBLE, &set);
+    MPI_Type_commit(&set);
+    MPI_Op_create(merge, 1, &function);
+    Ferry_Op_create(code_, read_code(file), 1, &code);
+    reduce("function", function, set, elements, iterations, busy);
+    reduce("code", code, set, elements, iterations, busy);
+    MPI_Op_free(&function);
+    MPI_Op_free(&code);
+    MPI_Type_free(&set);
+}
+
 /* Half a round trip of 8 bytes, in nanoseconds. */
 static double half(MPI_Comm comm, int iterations) {
     double number = 0, began = 0;
@@ -138,13 +193,18 @@ int main(int argc, char **argv) {
     bench_init(&argc, &argv);
     need_ranks(2);
     if (argc < 3) {
-        if (rank_ == 0) fputs("usage: effect broadcast|echo|pingpong MODULE [options]\n", stderr);
+        if (rank_ == 0) fputs("usage: effect broadcast|echo|reduce|pingpong MODULE [options]\n", stderr);
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    int iterations = (int)opt_num(argc, argv, "-i", 100);
+    if (!strcmp(argv[1], "reduce")) {
+        int elements = (int)opt_num(argc, argv, "-e", 1024);
+        reductions(argv[2], elements, iterations, 1e3 * opt_num(argc, argv, "-busy", 2000));
+        return MPI_Finalize();
     }
     double began = now_ns();
     MPI_Comm module = load("effect", argv[2]);
     if (rank_ == 0) printf("load n=%d ms=%.2f\n", size_, (now_ns() - began) / 1e6);
-    int iterations = (int)opt_num(argc, argv, "-i", 100);
     if (!strcmp(argv[1], "broadcast")) {
         double max = 1e3 * opt_num(argc, argv, "-max", 5000);
         int count = (int)opt_num(argc, argv, "-b", 4096);

@@ -121,9 +121,11 @@ fn modules_are_loaded_and_used() {
     }
     engine();
     let folder = Folder::new("modules");
-    let program = compiled(ferry_cc(), "modules", &folder);
-    for ranks in RANKS {
-        succeeded(&run(&program, *ranks), "modules");
+    for name in ["modules", "nic_operators"] {
+        let program = compiled(ferry_cc(), name, &folder);
+        for ranks in RANKS {
+            succeeded(&run(&program, *ranks), name);
+        }
     }
 }
 

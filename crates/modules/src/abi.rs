@@ -7,8 +7,9 @@
 //! Invariants, cited by number where they are relied on:
 //!   B1. A `Message` and the hook behind its `context` live until the call that they are given to has returned, and
 //!       nothing else accesses them until then.
-//!   B2. A `RawCode` or `RawInstance` was returned by `compile` or `start`, is not null and not yet released.
-//!   B3. An instance runs one call at a time. Code may be used by many threads at once.
+//!   B2. A `RawCode`, `RawInstance` or `RawOperator` was returned by `compile`, `start` or `start_operator`, is not null
+//!       and not yet released.
+//!   B3. An instance or an operator runs one call at a time. Code may be used by many threads at once.
 //!   B4. A pointer and the length passed with it name that many readable bytes, until the call returns.
 
 use core::ffi::{CStr, c_void};
@@ -18,7 +19,7 @@ use ferrywire_nic::Trap;
 use crate::Budget;
 
 /// The version of everything below.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The file name of the engine.
 pub const LIBRARY: &str = "libferry_modules.so";
@@ -64,10 +65,27 @@ pub struct Table {
     ) -> i32,
     /// The total fuel that a module has used.
     pub fuel_used: unsafe extern "C" fn(instance: *const RawInstance) -> u64,
+    /// Starts a live operator. Like `start`.
+    pub start_operator: unsafe extern "C" fn(
+        code: *const RawCode,
+        callbacks: *const Callbacks,
+        why_not: *const Sink,
+    ) -> *mut RawOperator,
+    /// Combines the `len` bytes at `from` into as many others at `into`: elements of `element_bytes` each, of which there
+    /// is a whole number. Returns [`DONE`] or a trap's number.
+    pub combine: unsafe extern "C" fn(
+        operator: *mut RawOperator,
+        from: *const u8,
+        into: *mut u8,
+        len: usize,
+        element_bytes: usize,
+    ) -> i32,
     /// Releases code.
     pub release_code: unsafe extern "C" fn(code: *mut RawCode),
     /// Releases an instance.
     pub release_instance: unsafe extern "C" fn(instance: *mut RawInstance),
+    /// Releases an operator.
+    pub release_operator: unsafe extern "C" fn(operator: *mut RawOperator),
 }
 
 /// Compiled code, opaque to the client.
@@ -79,6 +97,12 @@ pub struct RawCode {
 /// A live module, opaque to the client.
 #[repr(C)]
 pub struct RawInstance {
+    _opaque: [u8; 0],
+}
+
+/// A live operator, opaque to the client.
+#[repr(C)]
+pub struct RawOperator {
     _opaque: [u8; 0],
 }
 
@@ -167,6 +191,9 @@ pub const DELIVER: i32 = 0;
 
 /// The message ends in the module.
 pub const CONSUME: i32 = 1;
+
+/// The longest element that an operator combines.
+pub const ELEMENT_BYTES_MAX: usize = 32 << 10;
 
 /// The request succeeded.
 pub const DONE: i32 = 0;

@@ -12,7 +12,8 @@ use std::sync::{Arc, OnceLock};
 use ferrywire_nic::{Hook, Module, Trap, Verdict};
 
 use crate::abi::{
-    self, Bytes, CONSUME, Callbacks, DELIVER, DONE, Message, RawCode, RawInstance, Sink, Table,
+    self, Bytes, CONSUME, Callbacks, DELIVER, DONE, Message, RawCode, RawInstance, RawOperator,
+    Sink, Table,
 };
 use crate::find::{self, Unavailable};
 use crate::{Budget, abi::number_of};
@@ -81,6 +82,21 @@ impl Code {
         };
         match NonNull::new(raw) {
             Some(raw) => Ok(Instance { table, raw }),
+            None => Err(Refusal::of(texts)),
+        }
+    }
+
+    /// Starts a live operator of reductions: code that exports `combine`, and imports nothing.
+    pub fn start_operator(&self) -> Result<CodeOperator, Refusal> {
+        let table = self.held.table;
+        let mut texts = Vec::new();
+        let why_not = sink(&mut texts);
+        // SAFETY: as in `start`.
+        let raw = unsafe {
+            (table.start_operator)(self.held.raw.as_ptr(), &raw const CALLBACKS, &raw const why_not)
+        };
+        match NonNull::new(raw) {
+            Some(raw) => Ok(CodeOperator { table, raw }),
             None => Err(Refusal::of(texts)),
         }
     }
@@ -201,6 +217,46 @@ impl Drop for Instance {
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance").field("fuel_used", &self.fuel_used()).finish()
+    }
+}
+
+/// A live operator of reductions.
+pub struct CodeOperator {
+    table: &'static Table,
+    raw: NonNull<RawOperator>,
+}
+
+// SAFETY: the engine binds an operator to no thread, and B3 is kept by `&mut self`.
+unsafe impl Send for CodeOperator {}
+
+impl CodeOperator {
+    /// Combines elements into as many others. After a trap some have been combined.
+    pub fn combine(
+        &mut self,
+        from: &[u8],
+        into: &mut [u8],
+        element_bytes: usize,
+    ) -> Result<(), Trap> {
+        assert!(from.len() == into.len() && from.len().is_multiple_of(element_bytes));
+        let (raw, len) = (self.raw.as_ptr(), into.len());
+        // SAFETY: B2, B3, B4.
+        let answer = unsafe {
+            (self.table.combine)(raw, from.as_ptr(), into.as_mut_ptr(), len, element_bytes)
+        };
+        if answer == DONE { Ok(()) } else { Err(abi::trap_of(answer)) }
+    }
+}
+
+impl Drop for CodeOperator {
+    fn drop(&mut self) {
+        // SAFETY: B2, and it is not used again.
+        unsafe { (self.table.release_operator)(self.raw.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for CodeOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeOperator").finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ferrywire_nic::Module;
 
-use crate::{BadSetting, Budget, Engine, Refusal, Unavailable};
+use crate::{BadSetting, Budget, Code, CodeOperator, Engine, Refusal, Unavailable};
 
 /// Why no module was started.
 #[derive(Debug)]
@@ -22,11 +22,22 @@ pub fn start(
     code: &[u8],
     settings: impl Fn(&str) -> Option<String>,
 ) -> Result<Box<dyn Module>, Trouble> {
+    let instance = compile(code, settings)?.start().map_err(Trouble::Code)?;
+    Ok(Box::new(instance))
+}
+
+/// Starts a live operator from code, with the budget of the settings.
+pub fn start_operator(
+    code: &[u8],
+    settings: impl Fn(&str) -> Option<String>,
+) -> Result<CodeOperator, Trouble> {
+    compile(code, settings)?.start_operator().map_err(Trouble::Code)
+}
+
+fn compile(code: &[u8], settings: impl Fn(&str) -> Option<String>) -> Result<Code, Trouble> {
     let budget = Budget::read(&settings).map_err(Trouble::Setting)?;
     let engine = Engine::open(settings).map_err(Trouble::Engine)?;
-    let code = engine.compile(code, &budget).map_err(Trouble::Code)?;
-    let instance = code.start().map_err(Trouble::Code)?;
-    Ok(Box::new(instance))
+    engine.compile(code, &budget).map_err(Trouble::Code)
 }
 
 impl std::error::Error for Trouble {}

@@ -44,7 +44,6 @@ pub(crate) struct PassedBlock {
 #[derive(Default)]
 pub(crate) struct ScheduleMemory {
     pub(crate) work: Box<[u8]>,
-    #[expect(dead_code, reason = "it is used by the schedule")]
     pub(crate) combining: Option<Combining>,
 }
 
@@ -100,10 +99,15 @@ impl Collecting {
         packed + self.kept.work.len()
     }
 
-    /// Unpacks the data that has arrived.
-    pub(crate) fn unload(&self) {
+    /// Unpacks the data that has arrived. Fails if it could not be combined.
+    #[inline(always)]
+    pub(crate) fn unload(&self) -> Result {
+        if let Some(combining) = &self.kept.combining {
+            combining.check()?;
+        }
         for place in self.places.iter().filter(|place| place.comes) {
             place.data.unpack(&place.packed);
         }
+        Ok(())
     }
 }

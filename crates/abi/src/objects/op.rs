@@ -1,7 +1,7 @@
 //! Operators of reductions: those of the standard and those of the program.
 //!
 //! A user-defined operator gets elements as they lie in memory. Schedules only know packed bytes, so where the two
-//! differ, both operands are unpacked for it and the result is packed again.
+//! differ, both operands are unpacked for it and the result is packed again. Code on the NIC gets packed elements.
 //!
 //! Invariants, cited below by number.
 //!   I1. The program vouches that its operators have the type that the standard prescribes.
@@ -12,8 +12,10 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use ferrywire_host::Operators;
-use ferrywire_host::nic::Operator;
+use ferrywire_host::nic::{Operator, Trap};
+use ferrywire_host::{ErrorCode, Operators};
+use ferrywire_modules::CodeOperator;
+use ferrywire_modules::abi::ELEMENT_BYTES_MAX;
 use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::datatype::{Basic, BasicKind, Datatype, Memory, Predefined};
 use ferrywire_mpi::operation::{self, Number, Operation, USER_OPERATOR_MIN};
@@ -31,8 +33,49 @@ use crate::objects::datatype::{self, FIRST, HANDLES, KeptHandle};
 
 /// A user-defined operator.
 pub(crate) struct UserOp {
-    pub(crate) function: Callback<OperatorCall>,
+    pub(crate) function: Function,
     pub(crate) commutative: bool,
+}
+
+/// What combines elements.
+pub(crate) enum Function {
+    /// A function of the program, which runs on its threads.
+    OfProgram(Callback<OperatorCall>),
+    /// Code that the NIC runs.
+    OnNic(Mutex<NicOperator>),
+}
+
+/// Code that combines elements on whichever thread turns the NIC.
+pub(crate) struct NicOperator {
+    code: CodeOperator,
+    /// Why it stopped, the first time. What it should have combined is lost, so it is not used again.
+    trap: Option<Trap>,
+}
+
+impl UserOp {
+    /// An operator whose code the NIC runs.
+    pub(crate) fn on_nic(code: CodeOperator, commutative: bool) -> UserOp {
+        let operator = NicOperator { code, trap: None };
+        UserOp { function: Function::OnNic(Mutex::new(operator)), commutative }
+    }
+
+    /// Fails if its code has stopped.
+    fn check(&self) -> Result {
+        let Function::OnNic(operator) = &self.function else { return Ok(()) };
+        let trap = operator.lock().unwrap_or_else(PoisonError::into_inner).trap;
+        trap.map_or(Ok(()), |trap| {
+            let why = format!("the operator failed, and cannot be used any more: {trap}");
+            Err(Failure::new(MPI_ERR_OP, why).coded(ErrorCode::MODULE_FAILED))
+        })
+    }
+}
+
+impl NicOperator {
+    fn combine(&mut self, source: &[u8], into: &mut [u8], element_bytes: usize) {
+        if self.trap.is_none() {
+            self.trap = self.code.combine(source, into, element_bytes).err();
+        }
+    }
 }
 
 impl Kind for UserOp {
@@ -83,7 +126,6 @@ pub(crate) struct Combining {
     /// The form that schedules use.
     pub(crate) reduce_op: ReduceOp,
     /// The registration of a user-defined operator, which has a number meanwhile.
-    #[expect(dead_code, reason = "it is let go with this")]
     registered: Option<Registered>,
 }
 
@@ -106,6 +148,10 @@ impl Combining {
                 Ok(Combining { reduce_op, registered: None })
             }
             Op::User(users) => {
+                users.check()?;
+                if let Function::OnNic(_) = users.function {
+                    fits_on_nic(datatype)?;
+                }
                 let commutative = users.commutative;
                 let (datatype, kept) = (datatype.clone(), KeptHandle::new(handle)?);
                 let reduction = Reduction { users, datatype, kept };
@@ -116,6 +162,25 @@ impl Combining {
             }
         }
     }
+}
+
+impl Combining {
+    /// Fails if contributions could not be combined here.
+    pub(crate) fn check(&self) -> Result {
+        self.registered.as_ref().map_or(Ok(()), |registered| registered.users.check())
+    }
+}
+
+/// Whether code on the NIC has room for two elements.
+fn fits_on_nic(datatype: &Datatype) -> Result {
+    let bytes = datatype.size();
+    if bytes <= ELEMENT_BYTES_MAX as u64 {
+        return Ok(());
+    }
+    let why = format!(
+        "an element has {bytes} bytes; an operator on the NIC takes at most {ELEMENT_BYTES_MAX}"
+    );
+    Err(Failure::new(MPI_ERR_OP, why).coded(ErrorCode::MODULE_REFUSED))
 }
 
 /// The operator of an accumulate on elements of a predefined datatype; `None` if there is none, or it is not so simple.
@@ -222,8 +287,13 @@ fn one(basic: Basic) -> Option<Number> {
 }
 
 /// The operators of this process.
-pub(crate) const OPERATORS: Operators =
-    Operators { combine, is_users: |operator| operator.0 >= USER_OPERATOR_MIN };
+pub(crate) const OPERATORS: Operators = Operators {
+    combine,
+    is_users: |operator| operator.0 >= USER_OPERATOR_MIN && operator.0 & ON_NIC == 0,
+};
+
+/// Set in the numbers of user-defined operators that the NIC may run on any thread.
+const ON_NIC: u16 = 0x4000;
 
 /// Combines two contributions.
 pub(crate) fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
@@ -244,21 +314,30 @@ struct Reduction {
 
 impl Reduction {
     fn combine(&self, source: &[u8], into: &mut [u8]) {
-        let count = into.len() as u64 / self.datatype.size().max(1);
+        let element_bytes = self.datatype.size().max(1);
+        let function = match &self.users.function {
+            Function::OfProgram(function) => *function,
+            Function::OnNic(operator) => {
+                let element_bytes = usize::try_from(element_bytes).expect("it fits on the NIC");
+                let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
+                return operator.combine(source, into, element_bytes);
+            }
+        };
+        let count = into.len() as u64 / element_bytes;
         if self.datatype.is_contiguous() {
-            self.call(source.as_ptr(), into.as_mut_ptr(), count);
+            self.call(function, source.as_ptr(), into.as_mut_ptr(), count);
             return;
         }
         let mut unpacked_source = Elements::new(&self.datatype, count);
         let mut unpacked_into = Elements::new(&self.datatype, count);
         self.datatype.unpack(count, source, &mut unpacked_source);
         self.datatype.unpack(count, into, &mut unpacked_into);
-        self.call(unpacked_source.origin(), unpacked_into.origin(), count);
+        self.call(function, unpacked_source.origin(), unpacked_into.origin(), count);
         self.datatype.pack(count, &unpacked_into, into);
     }
 
-    fn call(&self, source: *const u8, into: *mut u8, count: u64) {
-        let Callback { function, call } = self.users.function;
+    fn call(&self, function: Callback<OperatorCall>, source: *const u8, into: *mut u8, count: u64) {
+        let Callback { function, call } = function;
         let (source, into) = (source.cast_mut().cast(), into.cast());
         // SAFETY: I1, I2.
         unsafe { call(function, source, into, count, self.kept.handle) };
@@ -328,21 +407,27 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// The number of an operator, valid while this is alive.
 struct Registered {
     number: u16,
+    users: Shared<UserOp>,
     process: &'static runtime::Process,
 }
 
 impl Registered {
     fn new(reduction: Reduction, process: &'static runtime::Process) -> Registered {
+        let users = Shared::clone(&reduction.users);
+        let runs_on_nic = matches!(users.function, Function::OnNic(_));
+        let class = USER_OPERATOR_MIN | if runs_on_nic { ON_NIC } else { 0 };
         let mut registry = registry();
         loop {
-            let number = registry.next | USER_OPERATOR_MIN;
+            let number = registry.next & !(USER_OPERATOR_MIN | ON_NIC) | class;
             registry.next = number.wrapping_add(1);
             if let std::collections::hash_map::Entry::Vacant(place) =
                 registry.reductions.entry(number)
             {
                 place.insert(Arc::new(reduction));
-                process.add_user_operator();
-                return Registered { number, process };
+                if !runs_on_nic {
+                    process.add_user_operator();
+                }
+                return Registered { number, users, process };
             }
         }
     }
@@ -351,6 +436,8 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         registry().reductions.remove(&self.number);
-        self.process.remove_user_operator();
+        if let Function::OfProgram(_) = self.users.function {
+            self.process.remove_user_operator();
+        }
     }
 }

@@ -21,6 +21,8 @@ struct CheckReport {
     memory_bytes_max: u64,
     imports: Vec<String>,
     exports: Vec<String>,
+    /// Whether it combines elements of reductions, and handles no messages.
+    is_operator: bool,
     may: Vec<&'static str>,
     /// Why the module does not start, if it does not.
     refused: Option<String>,
@@ -53,12 +55,15 @@ const RIGHTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn check(of: &Of, code: &Code) -> ExitCode {
-    let facts = code.facts();
-    let mut report = CheckReport::new(of, facts);
-    match code.start() {
-        Err(why) => report.refused = Some(why.to_string()),
-        Ok(mut module) => {
-            report.trials = LENGTHS.map(|len| Trial::of(&mut module, len, of.tag)).into();
+    let mut report = CheckReport::new(of, code.facts());
+    if report.is_operator {
+        report.refused = code.start_operator().err().map(|why| why.to_string());
+    } else {
+        match code.start() {
+            Err(why) => report.refused = Some(why.to_string()),
+            Ok(mut module) => {
+                report.trials = LENGTHS.map(|len| Trial::of(&mut module, len, of.tag)).into();
+            }
         }
     }
     let refused = report.refused.is_some();
@@ -73,6 +78,7 @@ pub(crate) fn check(of: &Of, code: &Code) -> ExitCode {
 impl CheckReport {
     fn new(of: &Of, facts: Facts) -> CheckReport {
         let has = |import: &str| facts.imports.iter().any(|name| name == import);
+        let is_operator = !facts.exports.iter().any(|name| name == "on_message");
         let rights = RIGHTS.iter().filter(|(import, _)| has(import));
         CheckReport {
             file: of.file.display().to_string(),
@@ -84,6 +90,7 @@ impl CheckReport {
             may: rights.map(|&(_, right)| right).collect(),
             imports: facts.imports,
             exports: facts.exports,
+            is_operator,
             refused: None,
             trials: Vec::new(),
         }
@@ -101,6 +108,7 @@ impl CheckReport {
         out::line(format_args!("imports: {}", list(&self.imports)));
         out::line(format_args!("exports: {}", list(&self.exports)));
         match self.may.is_empty() {
+            true if self.is_operator => out::line("it is an operator of reductions"),
             true => out::line("the module may only deliver or consume messages"),
             false => {
                 out::line("the module may deliver or consume messages, and");
@@ -109,6 +117,9 @@ impl CheckReport {
         }
         if let Some(why) = &self.refused {
             return out::line(format_args!("the NIC rejects the module: {why}"));
+        }
+        if self.is_operator {
+            return;
         }
         out::line("tried with messages of zeros from rank 1 to rank 0 of 2:");
         out::line(format_args!(

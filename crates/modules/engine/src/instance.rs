@@ -26,33 +26,18 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Starts an instance: fresh memory, the start function, and `on_load`, all within the fuel of one message.
+    /// Starts an instance.
     pub(crate) fn start(code: &Code, callbacks: &'static Callbacks) -> Result<Instance, String> {
-        let engine = &config::shared()?.engine;
-        watchdog::open(engine)?;
-        let budget = code.budget();
-        let mut store = Store::new(engine, State::new(budget, callbacks));
-        store.limiter(|state| &mut state.limits);
-        store.epoch_deadline_callback(watchdog::look);
-        begin(&mut store, budget.fuel, ptr::null_mut());
-
-        let refused = |error: wasmtime::Error| {
-            format!("the module cannot be instantiated: {}", reason(&error))
+        let (mut store, instance, fuel_used) = instantiate(code, callbacks)?;
+        let Some(on_message) = instance.get_func(&mut store, "on_message") else {
+            return Err("the module exports no function `on_message`".to_string());
         };
-        let instance = code.linked().instantiate(&mut store).map_err(refused)?;
-        store.data_mut().memory = instance.get_memory(&mut store, "memory");
-        let on_message = instance.get_typed_func(&mut store, "on_message").map_err(refused)?;
+        let on_message = on_message.typed(&store).map_err(not_instantiated)?;
         let on_counter = match instance.get_func(&mut store, "on_counter") {
-            Some(func) => Some(func.typed(&store).map_err(refused)?),
+            Some(func) => Some(func.typed(&store).map_err(not_instantiated)?),
             None => None,
         };
-        if let Some(func) = instance.get_func(&mut store, "on_load") {
-            let on_load = func.typed::<(), ()>(&store).map_err(refused)?;
-            let refused = |error| format!("the module's `on_load` failed: {}", reason(&error));
-            on_load.call(&mut store, ()).map_err(refused)?;
-        }
-        let fuel_used = end(&mut store, budget.fuel);
-        Ok(Instance { store, on_message, on_counter, fuel_max: budget.fuel, fuel_used })
+        Ok(Instance { store, on_message, on_counter, fuel_max: code.budget().fuel, fuel_used })
     }
 
     /// Runs the module for a message. Returns a number as the boundary defines it.
@@ -85,6 +70,34 @@ impl Instance {
     }
 }
 
+/// Instantiates code: fresh memory, the start function, and `on_load`, all within the fuel of one message, which is
+/// returned too.
+pub(crate) fn instantiate(
+    code: &Code,
+    callbacks: &'static Callbacks,
+) -> Result<(Store<State>, wasmtime::Instance, u64), String> {
+    let engine = &config::shared()?.engine;
+    watchdog::open(engine)?;
+    let budget = code.budget();
+    let mut store = Store::new(engine, State::new(budget, callbacks));
+    store.limiter(|state| &mut state.limits);
+    store.epoch_deadline_callback(watchdog::look);
+    begin(&mut store, budget.fuel, ptr::null_mut());
+    let instance = code.linked().instantiate(&mut store).map_err(not_instantiated)?;
+    store.data_mut().memory = instance.get_memory(&mut store, "memory");
+    if let Some(func) = instance.get_func(&mut store, "on_load") {
+        let on_load = func.typed::<(), ()>(&store).map_err(not_instantiated)?;
+        let refused = |error| format!("the module's `on_load` failed: {}", reason(&error));
+        on_load.call(&mut store, ()).map_err(refused)?;
+    }
+    let fuel_used = end(&mut store, budget.fuel);
+    Ok((store, instance, fuel_used))
+}
+
+fn not_instantiated(error: wasmtime::Error) -> String {
+    format!("the module cannot be instantiated: {}", reason(&error))
+}
+
 /// State that the imports use when a module calls them.
 pub(crate) struct State {
     /// The message of the current call; null while the module is loading or not running.
@@ -115,7 +128,7 @@ impl State {
 }
 
 #[inline]
-fn begin(store: &mut Store<State>, fuel: u64, message: *mut Message) {
+pub(crate) fn begin(store: &mut Store<State>, fuel: u64, message: *mut Message) {
     let state = store.data_mut();
     state.message = message;
     state.watch.begin();
@@ -127,14 +140,14 @@ fn begin(store: &mut Store<State>, fuel: u64, message: *mut Message) {
 
 /// Returns the fuel that was used.
 #[inline]
-fn end(store: &mut Store<State>, fuel: u64) -> u64 {
+pub(crate) fn end(store: &mut Store<State>, fuel: u64) -> u64 {
     store.data_mut().message = ptr::null_mut();
     fuel - store.get_fuel().expect("fuel is switched on")
 }
 
 /// The NIC's trap for an error.
 #[cold]
-fn trap_of(error: &wasmtime::Error) -> Trap {
+pub(crate) fn trap_of(error: &wasmtime::Error) -> Trap {
     if let Some(Stopped(trap)) = error.downcast_ref() {
         return *trap;
     }

@@ -3,7 +3,8 @@
 //! It is built as a library that the client (`ferrywire-modules`) loads with the first module. The client's `abi` file
 //! defines the interface between the two; this file has the table of functions that it describes. Behind it, in the
 //! order of a module's life: `config` sets up the compiler, `code` compiles or refuses bytes, `instance` runs them,
-//! `imports` has the functions that they may call, `meter` the cost of these, and `watchdog` limits CPU time.
+//! `operator` runs those that combine elements,
+//! `imports` has the functions that modules may call, `meter` the cost of these, and `watchdog` limits CPU time.
 //!
 //! The invariants B1 to B4 that the blocks below cite are those of the boundary.
 
@@ -12,17 +13,19 @@ mod config;
 mod imports;
 mod instance;
 mod meter;
+mod operator;
 mod watchdog;
 
 use core::slice;
 
 use ferrywire_modules::Budget;
 use ferrywire_modules::abi::{
-    Callbacks, Message, RawCode, RawFacts, RawInstance, Sink, Table, VERSION,
+    Callbacks, Message, RawCode, RawFacts, RawInstance, RawOperator, Sink, Table, VERSION,
 };
 
 use code::Code;
 use instance::Instance;
+use operator::Operator;
 
 /// The table of this engine, for programs that are linked with it.
 pub static TABLE: Table = Table {
@@ -33,8 +36,11 @@ pub static TABLE: Table = Table {
     on_message,
     on_counter,
     fuel_used,
+    start_operator,
+    combine,
     release_code,
     release_instance,
+    release_operator,
 };
 
 /// The symbol that the client looks up.
@@ -122,6 +128,41 @@ unsafe extern "C" fn fuel_used(instance: *const RawInstance) -> u64 {
     unsafe { &*instance.cast::<Instance>() }.fuel_used()
 }
 
+unsafe extern "C" fn start_operator(
+    code: *const RawCode,
+    callbacks: *const Callbacks,
+    why_not: *const Sink,
+) -> *mut RawOperator {
+    // SAFETY: B2.
+    let code = unsafe { &*code.cast::<Code>() };
+    // SAFETY: as in `start`.
+    let callbacks: &'static Callbacks = unsafe { &*callbacks };
+    match Operator::start(code, callbacks) {
+        Ok(operator) => Box::into_raw(Box::new(operator)).cast(),
+        Err(refusal) => {
+            // SAFETY: as in `compile`.
+            unsafe { tell(why_not, &refusal) };
+            core::ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn combine(
+    operator: *mut RawOperator,
+    from: *const u8,
+    into: *mut u8,
+    len: usize,
+    element_bytes: usize,
+) -> i32 {
+    // SAFETY: B2 and B3.
+    let operator = unsafe { &mut *operator.cast::<Operator>() };
+    // SAFETY: B4.
+    let from = unsafe { slice::from_raw_parts(from, len) };
+    // SAFETY: B4; nothing else accesses them during the call.
+    let into = unsafe { slice::from_raw_parts_mut(into, len) };
+    operator.combine(from, into, element_bytes)
+}
+
 unsafe extern "C" fn release_code(code: *mut RawCode) {
     // SAFETY: B2: it is the box of `compile`, and this is its end.
     drop(unsafe { Box::from_raw(code.cast::<Code>()) });
@@ -130,6 +171,11 @@ unsafe extern "C" fn release_code(code: *mut RawCode) {
 unsafe extern "C" fn release_instance(instance: *mut RawInstance) {
     // SAFETY: B2: it is the box of `start`, and this is its end.
     drop(unsafe { Box::from_raw(instance.cast::<Instance>()) });
+}
+
+unsafe extern "C" fn release_operator(operator: *mut RawOperator) {
+    // SAFETY: B2: it is the box of `start_operator`, and this is its end.
+    drop(unsafe { Box::from_raw(operator.cast::<Operator>()) });
 }
 
 /// Passes text to a sink.

@@ -54,7 +54,7 @@ impl Recipe for Collecting {
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         match end.outcome {
             Outcome::Done => {
-                self.unload();
+                self.unload()?;
                 Ok(Next::Over(Status::EMPTY))
             }
             Outcome::Released => {
@@ -85,7 +85,7 @@ impl Collecting {
         // SAFETY: I1.
         let (ticket, outcome) = unsafe { comm.plane().perform_schedule(instance, &self.schedule) };
         match outcome {
-            Outcome::Done => self.unload(),
+            Outcome::Done => self.unload()?,
             Outcome::Released => self.leave_to_driver(&comm::share_of(handle)?, ticket),
             other => return Err(self.failed(comm, other)),
         }

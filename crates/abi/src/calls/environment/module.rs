@@ -74,7 +74,7 @@ fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> 
 }
 
 /// The bytes of code that a program passes.
-fn code_of<'a>(code: Choice, len: MPI_Count) -> Result<&'a [u8]> {
+pub(crate) fn code_of<'a>(code: Choice, len: MPI_Count) -> Result<&'a [u8]> {
     let len = usize::try_from(len).map_err(|_| {
         Failure::new(MPI_ERR_COUNT, format!("invalid code length {len}; it must not be negative"))
     })?;
