@@ -300,6 +300,11 @@ fn survivors_continue() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("died of SIGKILL; the job went on without it"), "{said}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim_end(),
+        "MPI_Wait of 4 bytes from any rank, tag 2, in MPI_COMM_WORLD: rank 3 of MPI_COMM_WORLD, a possible sender, has \
+         left the job; call MPIX_Comm_ack_failed to continue [FW0703]"
+    );
 }
 
 /// A deadlock is proved although communicators are in different planes: with one rank on two cores.

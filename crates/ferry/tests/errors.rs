@@ -8,6 +8,8 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -43,6 +45,7 @@ const LINES: &[&str] = &[
     "ferry run --hosts nosuch --rsh ./ssh-refuses true",
     "ferry run --hosts nosuch --rsh ./ssh-without-ferry true",
     "ferry run --hosts nosuch --rsh ./ssh-talks true",
+    "ferry run --hosts nosuch --rsh ./ssh-old true",
     // Ranks that end.
     "ferry run -n 1 sh -c 'exit 3'",
     "ferry run -n 1 sh -c 'kill -SEGV $$'",
@@ -58,6 +61,10 @@ const LINES: &[&str] = &[
     "FERRY_CONNECT_TIMEOUT=0.2 ferry run -n 1 ./rank connect",
     "FERRY_BOOTSTRAP=7 ./rank barrier",
     "FERRY_BOOTSTRAP=seven ./rank barrier",
+    "PMI_FD=99 PMI_RANK=0 PMI_SIZE=2 ./rank barrier",
+    "./rank under-no-launcher",
+    "./rank under-a-strange-launcher",
+    "FERRY_MODULE_ENGINE=./text ./rank module",
     // Ranks that wait for ever.
     "ferry run -n 2 ./rank tag",
     "ferry run -n 3 ./rank circle",
@@ -79,6 +86,11 @@ const LINES: &[&str] = &[
 #[ignore = "is started by other tests, as a rank"]
 fn member() {
     let Ok(work) = std::env::var("WORK") else { return };
+    match work.as_str() {
+        "under-no-launcher" => return launch(None),
+        "under-a-strange-launcher" => return launch(Some("good morning")),
+        _ => {}
+    }
     let world = match ferrywire::init() {
         Ok(world) => world,
         Err(error) => {
@@ -103,6 +115,7 @@ fn member() {
         "gone" => Ok(()),
         "revoke" => revoke(&world),
         "connect" => connect(&world),
+        "module" => module(&world),
         "missing" if rank == 1 => Ok(()),
         "disagree" => {
             // Which rank fails depends on who comes first, and the line does not.
@@ -138,6 +151,34 @@ fn connect(world: &World) -> Result<(), ferrywire::Error> {
         eprintln!("{error}");
     }
     Ok(())
+}
+
+/// Loads a module, which takes the engine.
+fn module(world: &World) -> Result<(), ferrywire::Error> {
+    if let Err(error) = world.load_module("any", b"") {
+        eprintln!("{error}");
+    }
+    Ok(())
+}
+
+/// Starts a rank as the launcher does, and says this to it; or hangs up before it asks.
+fn launch(said: Option<&str>) {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel fills the array.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) };
+    assert_eq!(made, 0, "a pair of sockets");
+    // SAFETY: both descriptors are new, and nobody else has them.
+    let [ours, theirs] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    let launcher = said.map(|text| {
+        let mut ours = fs::File::from(ours);
+        ours.write_all(text.as_bytes()).expect("sent");
+        ours
+    });
+    let mut rank = Command::new(me());
+    rank.args(MEMBER).env("WORK", "barrier").env("FERRY_BOOTSTRAP", "0").stdin(theirs);
+    assert!(!rank.status().expect("a rank").success());
+    drop(launcher);
 }
 
 /// Rank 0 waits for a message with another tag.
@@ -178,6 +219,24 @@ fn texts_are_those_of_the_list() {
     assert_eq!(said.len(), expected.len());
 }
 
+/// Texts that name what this machine has: how they begin, and how they end.
+#[test]
+fn texts_that_name_the_machine_begin_and_end_alike() {
+    let folder = Folder::new("errors-machine");
+    prepare(&folder);
+    let hosts = "run --rsh ./ssh-here --hosts east,west -n 2";
+    for (options, begins, ends) in [
+        ("--iface nosuch", "ferry run: east: no address", "[FW1009]"),
+        ("--rail fabric:nosuch", "ferry run: east: --rail fabric:nosuch: ", "[FW1010]"),
+    ] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("'{FERRY}' {hosts} {options} true")]).current_dir(&folder.0);
+        let said = finish(shell.env("NO_COLOR", "1"), &folder).err;
+        let first = said.lines().next().unwrap_or_default();
+        assert!(first.starts_with(begins) && first.ends_with(ends), "{options}: {said}");
+    }
+}
+
 /// Makes the files that the lines name.
 fn prepare(folder: &Folder) {
     let words = MEMBER.join(" ");
@@ -187,6 +246,9 @@ fn prepare(folder: &Folder) {
         ("ssh-refuses", "#!/bin/sh\necho no route to host >&2\nexit 255\n"),
         ("ssh-without-ferry", "#!/bin/sh\necho not found >&2\nexit 127\n"),
         ("ssh-talks", "#!/bin/sh\necho good morning\n"),
+        // The first frame of a daemon, and its length.
+        ("ssh-old", "#!/bin/sh\nprintf 'w\\024\\0\\0\\0{\"Here\":{\"version\":1}}'; cat >/dev/null\n"),
+        ("ssh-here", "#!/bin/sh\nshift; exec \"$@\"\n"),
         ("no-interpreter", "#!/no/such/interpreter\n"),
     ] {
         let path = folder.join(name);

@@ -724,7 +724,8 @@ fn reapers_that_are_killed_without_end_end_the_job() {
     });
     let output = job.end();
     assert_eq!(output.status.code(), Some(1));
-    assert!(err(&output).contains("guards the job"), "{}", err(&output));
+    let said = err(&output);
+    assert!(said.contains("guards the job") && said.contains("[FW0811]"), "{said}");
 }
 
 #[test]

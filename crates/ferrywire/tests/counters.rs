@@ -229,7 +229,11 @@ fn what_waits_for_a_closed_counter_is_cancelled() {
                     true => window.free().unwrap(),
                     false => drop(window),
                 }
-                assert!(matches!(waiting.join().unwrap(), Err(Error::Cancelled { .. })));
+                let error = waiting.join().unwrap().expect_err("the counter is closed");
+                assert_eq!(
+                    error.to_string(),
+                    "wait: the operation was cancelled, or another part of it failed [FW0115]"
+                );
             });
             assert!(matches!(sent.wait(), Err(Error::Cancelled { .. })));
             assert!(matches!(put.wait(), Err(Error::Cancelled { .. })));

@@ -61,8 +61,15 @@ static void wildcards(int me)
     CHECK(class_of(code) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Probe(MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &status)) == MPIX_ERR_PROC_FAILED);
     OK(MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &request));
-    CHECK(class_of(MPI_Wait(&request, &status)) == MPIX_ERR_PROC_FAILED_PENDING);
+    code = MPI_Wait(&request, &status);
+    CHECK(class_of(code) == MPIX_ERR_PROC_FAILED_PENDING);
     CHECK(request != MPI_REQUEST_NULL);
+    if (me == 0) {
+        char text[MPI_MAX_ERROR_STRING];
+        int length;
+        OK(MPI_Error_string(code, text, &length));
+        puts(text);
+    }
     CHECK(class_of(MPI_Test(&request, &flag, &status)) == MPIX_ERR_PROC_FAILED_PENDING);
     CHECK(request != MPI_REQUEST_NULL);
     MPI_Group failed, world;

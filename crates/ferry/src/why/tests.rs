@@ -93,6 +93,15 @@ fn a_circle_of_sends_is_followed() {
 }
 
 #[test]
+fn ranks_whose_calls_are_unknown_are_only_said_to_wait() {
+    let ranks: Vec<Seen> = (0..2).map(|me| rank(me, 2, Vec::new())).collect();
+    assert_eq!(
+        deadlock(&ranks).0,
+        "deadlock: all ranks wait, and nothing is on its way [FW0911]"
+    );
+}
+
+#[test]
 fn whoever_is_missing_is_to_blame() {
     let barrier = || collective("MPI_Barrier", 2, None);
     let first = || collective("MPI_Barrier", 1, None);
