@@ -1,4 +1,4 @@
-/* Ferrywire's extensions of MPI: user code on the NIC, operators that run there, and counters.
+/* Ferrywire's extensions of MPI: user code on the NIC, operators that run there, active messages, and counters.
  *
  * All functions return an MPI error code, after calling the error handler of the communicator or the window. Each
  * function has a variant whose name begins with P, for tools. */
@@ -58,6 +58,47 @@ int Ferry_Module_get_stats(MPI_Comm module_comm, Ferry_Module_stats *stats);
 
 /* Waits until a counter of the module at this rank reaches at_least. */
 int Ferry_Module_wait(MPI_Comm module_comm, int counter, MPI_Count at_least);
+
+/* Active messages.
+ *
+ * A handler is a function of the program that the NIC calls where a message arrives, whatever the application there does.
+ * It is to a module what a callback is to a plugin: it reads and writes the memory of the program, and nothing protects
+ * the program from its mistakes. MPI_Send and its like send to it, in a communicator of its own.
+ *
+ * The NIC stands still while a handler runs, on any thread of the process. So a handler is short, does not block, makes no
+ * call of MPI, and does not leave by an exception or longjmp. Handlers of one communicator do not run at the same time at
+ * one rank; what they share with the rest of the program needs atomic accesses. */
+
+/* What becomes of a message that a handler returns from. Any other value ends it with a fault, as that of a module. */
+enum {
+    FERRY_AM_DELIVER = 0, /* it goes to the application, where a receive gets it */
+    FERRY_AM_DONE = 1     /* it ends here */
+};
+
+/* A message for a handler. It is valid until the handler returns. */
+typedef struct Ferry_Am_message Ferry_Am_message;
+struct Ferry_Am_message {
+    int rank;          /* the rank that the handler runs at, in its communicator */
+    int size;          /* the number of ranks */
+    int source;        /* the rank that has sent the message */
+    int tag;           /* its tag */
+    const void *bytes; /* its bytes, which may begin at any address */
+    MPI_Count len;     /* their number, at most 65,536: longer messages end with a fault */
+
+    /* Sends bytes, which are copied, to the handler of a rank: at most 64 times for a message. Returns an error class. */
+    int (*send)(const Ferry_Am_message *message, int to, int tag, const void *bytes, MPI_Count len);
+    /* Raises a counter of this rank, for which Ferry_Module_wait waits. Returns an error class. */
+    int (*raise)(const Ferry_Am_message *message, int counter, MPI_Count by);
+    void *context;     /* for these two */
+};
+
+/* A handler. It returns FERRY_AM_DELIVER or FERRY_AM_DONE. */
+typedef int Ferry_Am_handler(const Ferry_Am_message *message, void *state);
+
+/* Creates a communicator of the ranks of comm, whose messages go to the handler. Collective; each rank passes a handler
+ * and a state of its own. The functions for modules are for it, too: Ferry_Module_unload frees it. */
+int Ferry_Am_create(MPI_Comm comm, const char *name, Ferry_Am_handler *handler, void *state,
+                    MPI_Comm *am_comm);
 
 /* Operators.
  *

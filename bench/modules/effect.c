@@ -11,8 +11,8 @@
  * ranks of the tree); the CPU time of the whole process of inner ranks, with the agent that drives the NIC
  * (inner_cpu_us); and how late the last rank has its bytes, counted from when it and the root had arrived (late_us).
  *
- * echo asks a rank that computes for -busy at a time and polls for requests in between, and then one that has a module
- * and never polls.
+ * echo asks a rank that computes for -busy at a time and polls for requests in between, and then one that never polls: it
+ * has a module, or a handler of active messages.
  *
  * reduce starts a reduction with an operator of the program, computes for -busy, and waits: once with a function, which only
  * runs in calls of MPI, and once with the same as code on the NIC. Printed is the time in MPI_Wait.
@@ -100,16 +100,28 @@ static void compute(int looking, int iterations, double busy) {
     }
 }
 
+/* What examples/modules/echo.c does. */
+static int answer(const Ferry_Am_message *message, void *state) {
+    (void)state;
+    if (message->tag % 2 == 1) return FERRY_AM_DELIVER;
+    message->send(message, message->source, message->tag + 1, message->bytes, message->len);
+    return FERRY_AM_DONE;
+}
+
 static void echo(MPI_Comm module, int iterations, double busy) {
-    for (int by_module = 0; by_module < 2; by_module++) {
+    static const char *const ways[] = { "application", "module", "handler" };
+    MPI_Comm comms[] = { MPI_COMM_WORLD, module, MPI_COMM_NULL };
+    Ferry_Am_create(MPI_COMM_WORLD, "handler", answer, NULL, &comms[2]);
+    for (int way = 0; way < 3; way++) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank_ == 0) {
-            ask(by_module ? "module" : "application", by_module ? module : MPI_COMM_WORLD, iterations);
+            ask(ways[way], comms[way], iterations);
             MPI_Send(NULL, 0, MPI_BYTE, 1, 9, MPI_COMM_WORLD);
         } else if (rank_ == 1) {
-            compute(!by_module, iterations, busy);
+            compute(way == 0, iterations, busy);
         }
     }
+    Ferry_Module_unload(&comms[2]);
 }
 
 enum { IN_SET = 3, SETS_MAX = 8192 };

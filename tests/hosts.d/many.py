@@ -7,14 +7,13 @@ from network import ROOT, Network, compiled, run
 
 HOSTS = 8
 RANKS = [8, 16, 32, 64]
-# Numbers of hosts with one rank each, and the most time per host on one machine that is all of them.
-WIDE = [2, 16, 64]
+# The most time per host with one rank, on one machine that is all of the hosts.
 MS_PER_HOST_MAX = 40
 # The most memory that a rank may need for each further rank.
 KB_PER_RANK_MAX = 4
 
 
-def many(folder, rail, quick, report):
+def many(folder, rail, quick, wide, report):
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "many.c")
     found = {}
     with Network(HOSTS, rail, name="fm") as network:
@@ -28,7 +27,7 @@ def many(folder, rail, quick, report):
             if good:
                 found[ranks] = figures
     if not quick:
-        wide(folder, rail, report)
+        one_each(folder, rail, wide, report)
     if len(found) > 1:
         fewest, most = min(found), max(found)
         for moment in ("barrier", "neighbours"):
@@ -39,11 +38,11 @@ def many(folder, rail, quick, report):
                         f"open files {', '.join(sorted(files))}; {each:+.2f} KB in a rank for each rank more")
 
 
-def wide(folder, rail, report):
-    """Many hosts with one rank each: the launcher's cost per host."""
+def one_each(folder, rail, numbers, report):
+    """These numbers of hosts, with one rank each: the launcher's cost per host."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
-    with Network(WIDE[-1], rail, name="fn") as network:
-        for hosts in WIDE:
+    with Network(max(numbers), rail, name="fn") as network:
+        for hosts in numbers:
             tries = [run(network.command(hosts, program, hosts=network.hosts[:hosts]), report) for _ in range(3)]
             seconds = sorted(seconds for _, seconds, _ in tries)[1]
             good = all(good for good, *_ in tries) and seconds * 1000 / hosts <= MS_PER_HOST_MAX

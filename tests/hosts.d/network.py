@@ -36,7 +36,7 @@ class Network:
             ip("link", "set", cable, "master", self.bridge, "up")
             if self.one_by_one:
                 ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
-            address(host, f"fd78::{number:x}" if self.six else f"10.78.0.{number}")
+            address(host, f"fd78::{number:x}" if self.six else f"10.78.{number // 256}.{number % 256}")
         return self
 
     def __exit__(self, *_):
@@ -70,7 +70,7 @@ class Network:
         """Sets the congestion control of TCP on all hosts."""
         for number, host in enumerate(self.hosts, 1):
             # By the route: the setting of a namespace takes only what the machine allows to all users.
-            route = ["10.78.0.0/24", "dev", "eth0", "proto", "kernel", "scope", "link", "src", f"10.78.0.{number}"]
+            route = ["10.78.0.0/16", "dev", "eth0", "proto", "kernel", "scope", "link", "src", f"10.78.0.{number}"]
             ip("-n", host, "route", "change", *route, "congctl", name)
 
     def carried(self):
@@ -162,7 +162,7 @@ def address(host, number):
     """Gives a host at the end of a cable an address, and enables its interfaces."""
     # Skip duplicate address detection of IPv6, which takes a second.
     of_six = ":" in number
-    ip("-n", host, "addr", "add", f"{number}/{64 if of_six else 24}", "dev", "eth0", *(["nodad"] if of_six else []))
+    ip("-n", host, "addr", "add", f"{number}/{64 if of_six else 16}", "dev", "eth0", *(["nodad"] if of_six else []))
     ip("-n", host, "link", "set", "eth0", "up")
     ip("-n", host, "link", "set", "lo", "up")
 

@@ -22,6 +22,7 @@ pub(crate) use functions;
 pub(crate) mod types {
     pub(crate) use std::ffi::{c_char, c_int, c_void};
 
+    pub(crate) use crate::calls::environment::active::HandlerFunction;
     pub(crate) use crate::calls::environment::module::Ferry_Module_stats;
     pub(crate) use crate::convert::argument::*;
     pub(crate) use crate::convert::callback::*;

@@ -112,6 +112,16 @@ fn counters_of_windows_are_raised() {
     }
 }
 
+/// Functions of the program that the NIC calls, from C.
+#[test]
+fn active_messages_are_handled() {
+    let folder = Folder::new("active");
+    let program = compiled(ferry_cc(), "active", &folder);
+    for ranks in RANKS {
+        succeeded(&run(&program, *ranks), "active");
+    }
+}
+
 /// User code on the NIC, from C.
 #[test]
 fn modules_are_loaded_and_used() {

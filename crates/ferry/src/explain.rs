@@ -271,9 +271,8 @@ mod tests {
     }
 
     /// Codes of texts that no test compares yet. No further code may be here.
-    const NOT_COMPARED: &[&str] = &[
-        "FW0513", "FW0702", "FW0710", "FW0821", "FW1004", "FW1011", "FW1012",
-    ];
+    const NOT_COMPARED: &[&str] =
+        &["FW0513", "FW0702", "FW0710", "FW0821", "FW1004", "FW1011", "FW1012"];
 
     /// After a change: `BLESS=1 cargo test -p ferrywire-ferry explain`.
     #[test]

@@ -183,8 +183,10 @@
 //! # Modules
 //!
 //! A [`Module`] is a small WebAssembly program that handles messages on the NIC where they arrive, while the
-//! application computes. [`load_module`](Comm::load_module) loads it.
+//! application computes. [`load_module`](Comm::load_module) loads it. A function of the program itself can do so, too:
+//! [`handle`](Comm::handle) registers it.
 
+mod active;
 mod cartesian;
 mod collective;
 mod comm;
@@ -212,6 +214,7 @@ mod watch;
 mod window;
 mod world;
 
+pub use active::{ActiveMessage, Handled};
 pub use cartesian::{Cartesian, Shift, dims_create};
 pub use collective::{Collecting, CollectiveRequest};
 pub use comm::{Comm, Probed, Status};

@@ -66,12 +66,23 @@ impl Comm {
     /// Creates another communicator of the same ranks, with a module: WebAssembly in binary or text form. All ranks
     /// must call it, with the same code. The call compiles the code; the module starts with empty state.
     pub fn load_module(&self, name: &str, code: &[u8]) -> Result<Module, Error> {
+        self.load("load_module", name, code, start)
+    }
+
+    /// Creates a communicator with a module, or with something else that handles messages.
+    pub(crate) fn load(
+        &self,
+        call: &'static str,
+        name: &str,
+        code: &[u8],
+        start: impl FnOnce(&[u8]) -> Result<Box<dyn Hooks>, Trouble>,
+    ) -> Result<Module, Error> {
         let comm = self.dup_for_module(name)?;
         let loaded = start(code).map(|module| {
             let (group, placement) = comm.members().module_place();
             comm.plane().load(group, module, placement);
         });
-        comm.agree_on_module("load_module", loaded.err().as_ref(), code)?;
+        comm.agree_on_module(call, loaded.err().as_ref(), code)?;
         Ok(Module { comm })
     }
 

@@ -232,7 +232,7 @@ fn what_waits_for_a_closed_counter_is_cancelled() {
                 let error = waiting.join().unwrap().expect_err("the counter is closed");
                 assert_eq!(
                     error.to_string(),
-                    "wait: the operation was cancelled, or another part of it failed [FW0115]"
+                    "wait, in a window of world: the operation was cancelled, or another part of it failed [FW0115]"
                 );
             });
             assert!(matches!(sent.wait(), Err(Error::Cancelled { .. })));

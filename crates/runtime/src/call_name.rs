@@ -359,6 +359,7 @@ pub const C_NAMES: &[&str] = &[
     "Ferry_Module_get_stats",
     "Ferry_Module_wait",
     "Ferry_Op_create",
+    "Ferry_Am_create",
     "MPI_Abi_get_version",
     "MPI_Abi_get_info",
     "MPI_Abi_get_fortran_info",

@@ -1,5 +1,6 @@
-//! Environment: initialisation and finalisation, errors, info objects, memory, and facts about the library.
+//! Environment: initialisation and finalisation, errors, info objects, memory, user code on the NIC, and facts about the library.
 
+pub(crate) mod active;
 pub(crate) mod errhandler;
 pub(crate) mod error;
 pub(crate) mod info;

@@ -95,10 +95,7 @@ fn a_circle_of_sends_is_followed() {
 #[test]
 fn ranks_whose_calls_are_unknown_are_only_said_to_wait() {
     let ranks: Vec<Seen> = (0..2).map(|me| rank(me, 2, Vec::new())).collect();
-    assert_eq!(
-        deadlock(&ranks).0,
-        "deadlock: all ranks wait, and nothing is on its way [FW0911]"
-    );
+    assert_eq!(deadlock(&ranks).0, "deadlock: all ranks wait, and nothing is on its way [FW0911]");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::convert::constants::{
     MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_OTHER,
 };
 use crate::convert::failure::{Failure, Result};
-use crate::convert::handle::{self, Object, Shared};
+use crate::convert::handle::{self, Object};
 use crate::convert::pointer::{Choice, Out, Text};
 use crate::convert::types::{MPI_Comm, MPI_Count};
 use crate::objects::comm::{self, Comm};
@@ -92,15 +92,25 @@ fn group_of(comm: &Comm) -> Result<u16> {
     })
 }
 
-fn load(
-    comm: &Shared<Comm>,
-    instance: u16,
+/// Creates a communicator with a module, or with something else that handles messages.
+pub(crate) fn load(
+    comm: MPI_Comm,
     name: &str,
     code: &[u8],
+    start: impl FnOnce(&[u8]) -> std::result::Result<Box<dyn nic::Module>, Trouble>,
     module_comm: Out<MPI_Comm>,
 ) -> Result {
+    let comm = comm::share_of(comm)?;
+    let instance = comm.members.next_instance();
+    if comm.members.inter().is_some() {
+        return Err(Failure::new(
+            MPI_ERR_COMM,
+            "a module cannot be loaded on an intercommunicator",
+        )
+        .coded(ErrorCode::INTERCOMM));
+    }
     module_comm.put(MPI_COMM_NULL)?;
-    let new = handle::share(comm_create::for_module(comm, instance, name)?);
+    let new = handle::share(comm_create::for_module(&comm, instance, name)?);
     let loaded = start(code).map(|module| {
         let (group, placement) = new.members.module_place();
         new.plane().load(group, module, placement);
@@ -156,12 +166,7 @@ fn stats(comm: &Comm) -> Result<Ferry_Module_stats> {
 entries! {
     fn Ferry_Module_load(comm: MPI_Comm, name: Text, code: Choice, len: MPI_Count,
         module_comm: Out<MPI_Comm>) on comm {
-        let comm = comm::share_of(comm)?;
-        let instance = comm.members.next_instance();
-        if comm.members.inter().is_some() {
-            return Err(Failure::new(MPI_ERR_COMM, "a module cannot be loaded on an intercommunicator").coded(ErrorCode::INTERCOMM));
-        }
-        load(&comm, instance, &name.get()?, code_of(code, len)?, module_comm)
+        load(comm, &name.get()?, code_of(code, len)?, start, module_comm)
     }
 
     fn Ferry_Module_replace(module_comm: MPI_Comm, code: Choice, len: MPI_Count) on module_comm {
