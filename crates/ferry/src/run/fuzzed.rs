@@ -28,7 +28,11 @@ pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
                 FrameKind::Facts => {
                     let report = FactsReport::parse(&body).unwrap_or_default();
                     let seen = report.seen();
-                    let _ = (why::deadlock(&seen), why::groups(&seen), why::mistake(&seen));
+                    let _ = (
+                        why::deadlock(&seen),
+                        why::groups(&seen),
+                        why::mistakes(&seen, true, true),
+                    );
                 }
                 FrameKind::Trace => {
                     if let Some(clock) = RecordingClock::of(&body) {
