@@ -51,7 +51,7 @@ use ferrywire_host::{ErrorCode, Here, cores};
 
 use crate::home::Home;
 use crate::out;
-use crate::trace::{NoRecording, Recording};
+use crate::trace::{NoRecording, Recording, RecordingFolder};
 pub(crate) use adopt::{run as run_adopted, stays};
 pub(crate) use daemon::run as run_daemon;
 pub(crate) use debugger::{TERMINAL_COMMAND, run_terminal};
@@ -119,8 +119,6 @@ enum NoJob {
     Hosts(HostsError),
     Far(NoFar),
     Recording(NoRecording),
-    /// A job on several hosts was to be recorded.
-    RecordedHosts,
     /// The reaper does not start.
     Reaper(io::Error),
     Os {
@@ -132,7 +130,7 @@ enum NoJob {
 impl NoJob {
     fn exit_code(&self) -> u8 {
         match self {
-            NoJob::Options(_) | NoJob::RecordedHosts => 2,
+            NoJob::Options(_) => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
             NoJob::Hosts(_)
@@ -155,7 +153,6 @@ impl NoJob {
             NoJob::Far(NoFar::HostAddressError { .. }) => ErrorCode::ADDRESS,
             NoJob::Far(NoFar::NoFabric { .. }) => ErrorCode::RAIL,
             NoJob::Recording(_) => ErrorCode::TRACE,
-            NoJob::RecordedHosts => ErrorCode::OPTION_CONFLICT,
             NoJob::Reaper(_) => ErrorCode::REAPER,
         }
     }
@@ -180,12 +177,6 @@ impl fmt::Display for UncodedReason<'_> {
             NoJob::Hosts(bad) => write!(f, "{bad}"),
             NoJob::Far(bad) => write!(f, "{bad}"),
             NoJob::Recording(bad) => write!(f, "{bad}"),
-            NoJob::RecordedHosts => {
-                write!(
-                    f,
-                    "--trace and --stats record jobs on one host only; leave them or --hosts out"
-                )
-            }
             NoJob::Reaper(error) => {
                 write!(f, "cannot start the reaper, the process that guards the job: ")?;
                 sys::tell_of_start(error, f)
@@ -232,9 +223,6 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         eprintln!("ferry run: ignored, no meaning here: {}", options.ignored.join(", "));
     }
     if options.hosts.iter().any(|host| !host.is_here()) {
-        if options.recording.is_any() {
-            return Err(NoJob::RecordedHosts);
-        }
         return hosts::run(options);
     }
     let plan = Plan::new(options).map_err(NoJob::Plan)?;
@@ -248,14 +236,16 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let number = job_number();
     let mark = mark_of(number);
-    let recording = Recording::begin(&options.recording, plan.size, &mark);
-    let recording = recording.map_err(NoJob::Recording)?;
+    let recording = Recording::begin(&options.recording, plan.size).map_err(NoJob::Recording)?;
+    let folder =
+        recording.as_ref().map(|recording| RecordingFolder::create(&mark, recording.bytes_max));
+    let folder = folder.transpose().map_err(NoJob::Recording)?;
     let is_debugged_here = plan.is_debugged_here();
     let job = begin(Beginning {
         plan: &plan,
         number,
         mark,
-        trace: recording.as_ref().map(Recording::variable),
+        trace: folder.as_ref().map(RecordingFolder::variable),
         out,
         err,
         input: Input::new(if is_debugged_here { Stdin::None } else { options.stdin }),
@@ -274,8 +264,9 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     if is_debugged_here {
         sys::regain_foreground();
     }
-    for line in recording.map(Recording::end).into_iter().flatten() {
-        eprintln!("ferry run: {line}");
+    if let (Some(recording), Some(folder)) = (recording, folder) {
+        let (parts, lines) = folder.parts();
+        recording.end(parts, lines).iter().for_each(|line| eprintln!("ferry run: {line}"));
     }
     Ok(code)
 }
@@ -364,6 +355,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         services: Services::default(),
         adopted: None,
         hang: Hang::new(hang),
+        recordings: None,
         course,
     })
 }

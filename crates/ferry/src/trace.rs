@@ -3,21 +3,41 @@
 //! | file | what it is |
 //! |---|---|
 //! | `recording.rs` | makes ranks record, and writes the result when the job is over |
+//! | `collected.rs` | keeps what other hosts send of the recordings of their ranks |
+//! | `clock.rs` | relates the clocks of hosts |
 //! | `merge.rs` | makes one timeline of what the ranks have recorded |
 //! | `perfetto.rs`, `perfetto/parse.rs` | the timeline as a file for Perfetto, and back |
 //! | `stats.rs`, `stats/print.rs` | numbers about a timeline |
 //! | `report.rs`, `report/page.html` | a timeline as a page for a browser |
 
+mod clock;
+mod collected;
 mod merge;
 mod perfetto;
 mod recording;
 mod report;
 mod stats;
 
-use ferrywire_host::facts::CallName;
+use std::collections::BTreeMap;
 
-pub(crate) use recording::{NoRecording, Recording, RecordingRequest};
+use ferrywire_host::facts::CallName;
+use ferrywire_host::trace::TracePart;
+
+pub(crate) use clock::{ClockComparison, ClockExchange, HostClock};
+pub(crate) use collected::HostRecordings;
+pub(crate) use recording::{
+    NoRecording, Recording, RecordingFolder, RecordingRequest, remove_folder,
+};
 pub(crate) use report::TraceReport;
+
+/// What a rank has recorded.
+pub(crate) struct RecordedPart {
+    /// What the rank is called.
+    name: String,
+    /// Its host and the clock of that, if the job has several.
+    host: Option<(String, HostClock)>,
+    part: TracePart,
+}
 
 /// What all ranks of a job did. Times are in nanoseconds since the first of them joined it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +54,9 @@ pub(crate) struct Timeline {
 struct RankTimeline {
     /// What it is called.
     name: String,
+    /// Where it ran, and by how much its times may be wrong by the clock of the launcher, if the job had several hosts.
+    host: Option<String>,
+    clock_error_ns: u64,
     pid: u32,
     start_ns: u64,
     end_ns: u64,
@@ -87,6 +110,8 @@ struct TracedMessage {
     /// When it was received, and the thread that asked for it.
     received_ns: u64,
     thread: u32,
+    /// How much earlier it was received by the clocks of the hosts, if that was before it was sent.
+    moved_ns: u64,
 }
 
 /// A call that the members of an object made together: each member and its call, in the order in which they came.
@@ -120,6 +145,19 @@ impl Timeline {
 
     fn call(&self, (rank, call): (usize, usize)) -> &TimedCall {
         &self.ranks[rank].calls[call]
+    }
+
+    /// By how much the times of ranks on two different hosts may be wrong together. `None` if all ran on one host.
+    fn clock_error_ns(&self) -> Option<u64> {
+        let mut hosts: BTreeMap<&str, u64> = BTreeMap::new();
+        for rank in &self.ranks {
+            let error_ns = hosts.entry(rank.host.as_deref()?).or_default();
+            *error_ns = (*error_ns).max(rank.clock_error_ns);
+        }
+        let mut errors: Vec<u64> = hosts.into_values().collect();
+        errors.sort_unstable();
+        let two = errors.split_off(errors.len().checked_sub(2)?);
+        Some(two.iter().sum())
     }
 
     /// How many events are missing.

@@ -8,8 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use common::job::command;
 use common::tmux::{Tmux, is_there};
-use common::{FERRY, MEMBER, TIMEOUT, me, signal, wait};
+use common::{FERRY, TIMEOUT, signal, wait};
 use ferrywire::World;
 use serde_json::Value;
 
@@ -57,8 +58,7 @@ struct Job {
 
 impl Job {
     fn start(work: &str, ranks: u32) -> Job {
-        let mut command = Command::new(FERRY);
-        command.args(["run", "-n", &ranks.to_string()]).arg(me()).args(MEMBER).env("WORK", work);
+        let mut command = command(work, &["-n", &ranks.to_string()]);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null());
         let mut launcher = command.spawn().expect("ferry starts");
         let out = BufReader::new(launcher.stdout.take().expect("a pipe"));

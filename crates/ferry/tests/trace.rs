@@ -6,11 +6,14 @@ mod common;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use common::{Ended, FERRY, Folder, MEMBER, finish, me};
+use common::job::{TwoHosts, command, job_in};
+use common::{Ended, FERRY, Folder, MEMBER, TIMEOUT, finish, me, signal};
 use ferrywire::{ANY, Operation, World};
 
 /// Rounds of most jobs.
@@ -27,6 +30,8 @@ fn member() {
         "orders" => orders(&world),
         "killed" => killed(&world),
         "many" => many(&world),
+        "killed host" => killed_host(&world),
+        "sleep" => sleep(&world),
         other => panic!("no such work: {other}"),
     }
 }
@@ -73,6 +78,24 @@ fn killed(world: &World) {
     let _ = world.barrier();
 }
 
+/// The last rank kills the daemon of its host.
+fn killed_host(world: &World) {
+    ring(world);
+    if world.rank() + 1 == world.size() {
+        signal(std::os::unix::process::parent_id(), libc::SIGKILL);
+    }
+    let _ = world.barrier();
+}
+
+/// All ranks record something, and do not end.
+fn sleep(world: &World) {
+    ring(world);
+    if world.rank() == 0 {
+        println!("\nready");
+    }
+    std::thread::sleep(TIMEOUT);
+}
+
 /// Far more messages than a small file has room for.
 fn many(world: &World) {
     for _ in 0..20_000 {
@@ -81,19 +104,26 @@ fn many(world: &World) {
     }
 }
 
-fn job(folder: &Folder, work: &str, options: &[&str]) -> Ended {
-    let mut job = Command::new(FERRY);
-    job.arg("run").args(options).arg(me()).args(MEMBER).env("WORK", work);
-    job.env("TMPDIR", &folder.0);
-    finish(job, folder)
+/// How many folders and files with recordings there are.
+fn recordings_in(folder: &Folder) -> usize {
+    folder.names().iter().filter(|name| name.starts_with("ferry-trace-")).count()
+}
+
+/// Waits until a reaper has removed what a killed process left.
+fn wait_for_removal(folder: &Folder) {
+    let until = Instant::now() + TIMEOUT;
+    while recordings_in(folder) > 0 {
+        assert!(Instant::now() < until, "recordings are left: {:?}", folder.names());
+        std::thread::yield_now();
+    }
 }
 
 /// A job whose trace is read.
 fn traced(name: &str, work: &str, ranks: &str) -> (Folder, Ended, ReadTrace) {
     let folder = Folder::new(name);
     let path = folder.join("trace");
-    let ended = job(&folder, work, &["--trace", path.to_str().expect("text"), "-n", ranks]);
-    assert!(!folder.names().iter().any(|name| name.starts_with("ferry-trace-")), "nothing is left");
+    let ended = job_in(&folder, work, &["--trace", path.to_str().expect("text"), "-n", ranks]);
+    assert_eq!(recordings_in(&folder), 0, "nothing is left");
     let trace = ReadTrace::read(&path);
     (folder, ended, trace)
 }
@@ -140,6 +170,80 @@ fn a_trace_has_calls_messages_and_collectives() {
 }
 
 #[test]
+fn a_job_on_two_hosts_has_one_trace() {
+    let hosts = TwoHosts::new("trace");
+    let path = hosts.folder.join("trace");
+    let ended = hosts.job("ring", &["--trace", path.to_str().expect("text"), "--stats", "-n", "4"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    assert_eq!(recordings_in(&hosts.folder), 0, "nothing is left");
+    assert!(
+        ended.err.contains("times on different hosts can be compared within "),
+        "{}",
+        ended.err
+    );
+    assert!(ended.err.contains("2 hosts, whose times"), "{}", ended.err);
+    assert!(ended.err.contains(": east has 2 from rank 0"), "{}", ended.err);
+    let trace = ReadTrace::read(&path);
+    let names = ["rank 0 on east", "rank 1 on east", "rank 2 on west", "rank 3 on west"];
+    assert_eq!(trace.names, names);
+    for rank in 1..=4 {
+        assert_eq!(trace.slices(rank, "send"), ROUNDS as usize);
+    }
+    let messages: Vec<_> = trace.messages().collect();
+    assert_eq!(messages.len(), 4 * ROUNDS as usize);
+    for (sent, received) in messages {
+        assert_eq!(sent.rank % 4 + 1, received.rank);
+        assert!(sent.at_ns <= received.at_ns, "{sent:?} {received:?}");
+    }
+    let mut report = Command::new(FERRY);
+    report.arg("report").arg(&path).arg("--json");
+    let json = finish(report, &hosts.folder);
+    let stats: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    let error_ns = stats["clock_error_ns"].as_u64().expect("a number");
+    // Both hosts are this one, so their clocks are the same.
+    assert!((1..1_000_000_000).contains(&error_ns), "{error_ns}");
+    assert_eq!(stats["ranks"][2]["host"], "west");
+}
+
+#[test]
+fn a_lost_host_is_missing_in_the_trace() {
+    let hosts = TwoHosts::new("trace-lost");
+    let path = hosts.folder.join("trace");
+    let trace = ["--trace", path.to_str().expect("text"), "-n", "4"];
+    let ended = hosts.job("killed host", &trace);
+    assert_ne!(ended.status.code(), Some(0), "{}", ended.err);
+    let line = "what ranks 2-3 recorded on west is missing: the host was lost, or the job was killed, before all of it was \
+                sent [FW0829]";
+    assert!(ended.err.contains(line), "{}", ended.err);
+    let trace = ReadTrace::read(&path);
+    assert_eq!(trace.names, ["rank 0 on east", "rank 1 on east"]);
+    assert_eq!(trace.slices(1, "send"), ROUNDS as usize);
+    // Of the ring, only the messages from rank 0 to rank 1 have both ends.
+    assert_eq!(trace.messages().count(), ROUNDS as usize);
+    wait_for_removal(&hosts.folder);
+}
+
+#[test]
+fn a_killed_launcher_leaves_no_recordings() {
+    let hosts = TwoHosts::new("trace-killed");
+    let folder = &hosts.folder;
+    let options = ["--trace", "/dev/null", "-n", "2"];
+    for (mut job, folders) in
+        [(command("sleep", &options), 1), (hosts.command("sleep", &options), 2)]
+    {
+        job.env("TMPDIR", &folder.0).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut launcher = job.spawn().expect("ferry starts");
+        let out = BufReader::new(launcher.stdout.take().expect("a pipe"));
+        let ready = out.lines().map_while(Result::ok).find(|line| line == "ready");
+        assert!(ready.is_some(), "the job is ready");
+        assert_eq!(recordings_in(folder), folders);
+        launcher.kill().expect("it is killed");
+        launcher.wait().expect("it has ended");
+        wait_for_removal(folder);
+    }
+}
+
+#[test]
 fn messages_that_overtake_each_other_keep_their_arrows() {
     let (_folder, ended, trace) = traced("trace-orders", "orders", "2");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
@@ -171,22 +275,19 @@ fn thirty_two_ranks_are_in_one_trace() {
 #[test]
 fn a_trace_that_cannot_be_written_is_refused_before_the_job() {
     let folder = Folder::new("trace-refused");
-    let ended = job(&folder, "ring", &["--trace", "/nowhere/trace", "-n", "2"]);
+    let ended = job_in(&folder, "ring", &["--trace", "/nowhere/trace", "-n", "2"]);
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(
         ended.err.trim(),
         "ferry run: cannot write the trace to /nowhere/trace: No such file or directory (os error 2) [FW0828]"
     );
-    let ended = job(&folder, "ring", &["--stats", "--hosts", "elsewhere", "-n", "2"]);
-    assert_eq!(ended.status.code(), Some(2));
-    assert!(ended.err.contains("on one host only"), "{}", ended.err);
 }
 
 #[test]
 fn a_full_disk_does_not_harm_the_job() {
     let folder = Folder::new("trace-full");
     // Where the trace itself has no room.
-    let ended = job(&folder, "ring", &["--trace", "/dev/full", "-n", "2"]);
+    let ended = job_in(&folder, "ring", &["--trace", "/dev/full", "-n", "2"]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
     assert!(
         ended.err.contains("cannot write the trace to /dev/full: No space left"),
@@ -219,7 +320,7 @@ fn statistics_are_printed_and_written() {
     let folder = Folder::new("trace-stats");
     let file = folder.join("stats.json");
     let ended =
-        job(&folder, "ring", &["--stats", &format!("--stats={}", file.display()), "-n", "2"]);
+        job_in(&folder, "ring", &["--stats", &format!("--stats={}", file.display()), "-n", "2"]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
     assert!(ended.err.lines().all(|line| line.chars().count() <= 80), "{}", ended.err);
     assert!(ended.err.lines().count() <= 40, "{}", ended.err);
@@ -250,7 +351,10 @@ fn what_is_no_trace_is_refused() {
 }
 
 /// A trace, as Perfetto would read it.
+#[derive(Default)]
 struct ReadTrace {
+    /// The names of the processes, which are the ranks.
+    names: Vec<String>,
     /// The slices of each sequence by their names.
     slices: BTreeMap<(u64, String), usize>,
     flows: BTreeMap<u64, Vec<FlowEnd>>,
@@ -269,7 +373,7 @@ struct FlowEnd {
 impl ReadTrace {
     fn read(path: &Path) -> ReadTrace {
         let bytes = fs::read(path).expect("a trace");
-        let mut trace = ReadTrace { slices: BTreeMap::new(), flows: BTreeMap::new() };
+        let mut trace = ReadTrace::default();
         let mut texts: HashMap<(u64, u64, u64), String> = HashMap::new();
         let mut open: HashMap<u64, i64> = HashMap::new();
         let mut tracks = Vec::new();
@@ -285,6 +389,9 @@ impl ReadTrace {
                 texts.insert((sequence, kind, id), String::from_utf8_lossy(text).into());
             }
             if let Some(track) = piece(60) {
+                let process = fields(track).find(|field| field.0 == 3);
+                let name = process.and_then(|it| fields(it.2).find(|field| field.0 == 6));
+                trace.names.extend(name.map(|it| String::from_utf8_lossy(it.2).into_owned()));
                 tracks.push(fields(track).find(|field| field.0 == 1).expect("a number").1);
             }
             let Some(event) = piece(11) else { continue };

@@ -3,13 +3,13 @@
 
 mod common;
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{Ended, FERRY, Folder, MEMBER, TIMEOUT, finish, me, wait};
+use common::job::{TwoHosts, command, job_in};
+use common::{Ended, FERRY, Folder, TIMEOUT, wait};
 use ferrywire::{ANY, Operation, World};
 
 /// The exit code of a job whose ranks wait for each other.
@@ -117,38 +117,9 @@ fn sleep(world: &World, time: Duration) {
     world.barrier().unwrap();
 }
 
-fn command(work: &str, options: &[&str]) -> Command {
-    let mut job = Command::new(FERRY);
-    job.arg("run").args(options).arg(me()).args(MEMBER).env("WORK", work);
-    job
-}
-
 fn job(work: &str, options: &[&str]) -> Ended {
     let folder = Folder::new(&format!("why-{work}-{}", options.len()));
-    finish(command(work, options), &folder)
-}
-
-/// Two hosts, which are both this one: their ranks share no memory.
-struct TwoHosts {
-    folder: Folder,
-    rsh: String,
-}
-
-impl TwoHosts {
-    fn new(name: &str) -> TwoHosts {
-        let folder = Folder::new(&format!("why-hosts-{name}"));
-        let script = folder.join("rsh");
-        fs::write(&script, "shift; exec \"$@\"\n").expect("written");
-        TwoHosts { rsh: format!("sh {}", script.display()), folder }
-    }
-
-    fn command(&self, work: &str, options: &[&str]) -> Command {
-        command(work, &[&["--rsh", &self.rsh, "--hosts", "east,west"], options].concat())
-    }
-
-    fn job(&self, work: &str, options: &[&str]) -> Ended {
-        finish(self.command(work, options), &self.folder)
-    }
+    job_in(&folder, work, options)
 }
 
 const TAGS: &str = "ferry run: deadlock: rank 0 waits in receive from rank 1 (tag 8); a message from rank 1 (tag 7, 1 byte) \

@@ -260,6 +260,7 @@ error_codes! {
         826 NO_FACTS "file about which nothing can be said",
         827 PANICKED "rank that panicked",
         828 TRACE "trace or statistics that cannot be written or read",
+        829 TRACE_OF_HOST "recordings of a host that are missing in a trace",
     }
 
     "Deadlocks and jobs that hang" {

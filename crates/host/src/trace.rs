@@ -3,7 +3,7 @@
 //! Nothing is recorded unless the launcher names a folder: see [`VARIABLE`]. Then each call of the program, each message
 //! that is received, and what the agent does become records of [`RECORD_BYTES`] in a file that is mapped, so that they
 //! stay if the rank is killed. Room is reserved in pieces. Where there is no more, the rank goes on, and what it could not
-//! record is counted. The launcher reads the files in the end: see [`TracePart`].
+//! record is counted. The launcher, or the daemon of a host, reads the files in the end: see [`TracePart`].
 //!
 //! Times are ticks of the processor's counter where the system itself uses that as its clock, else nanoseconds.
 //!
@@ -26,8 +26,9 @@ use ferrywire_nic::{Fault, MatchWord, Outcome, Peer, Received, Ticket};
 
 use crate::facts::{CallName, CallSlot, Members, WatchedCall};
 use crate::port::monotonic_ns;
+use crate::sys::fork::WipedOnFork;
 use crate::sys::map::{self, Map};
-pub use part::{CallRecord, Matched, PartEvent, TracePart};
+pub use part::{CallRecord, Matched, PartEvent, RecordingClock, TracePart};
 
 /// The environment variable in which the launcher says where a rank records what it does: how many bytes it may write, a
 /// colon, and a folder.
@@ -43,6 +44,8 @@ static TRACE: OnceLock<Trace> = OnceLock::new();
 /// The trace of this process.
 struct Trace {
     file: File,
+    /// Zero in a forked child, which has the pieces of its parent mapped and must not write to them.
+    is_ours: WipedOnFork,
     clock: Clock,
     /// The number of the next record.
     next: AtomicU64,
@@ -178,6 +181,7 @@ impl Trace {
         let pieces = usize::try_from(bytes_max / PIECE_BYTES).unwrap_or(1).max(1);
         let trace = Trace {
             file,
+            is_ours: WipedOnFork::new(1)?,
             clock: Clock::choose(),
             next: AtomicU64::new(1),
             pieces: (0..pieces).map(|_| AtomicPtr::default()).collect(),
@@ -198,6 +202,12 @@ impl Trace {
         header.ticks.store(u32::from(trace.clock == Clock::Ticks), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(trace)
+    }
+
+    /// Whether this process was forked from the one whose trace it is.
+    #[inline]
+    fn is_forked(&self) -> bool {
+        self.is_ours.load(Ordering::Relaxed) == 0
     }
 
     fn header(&self) -> &'static Header {
@@ -244,9 +254,12 @@ impl Trace {
         Some(place.load(Ordering::Relaxed)).filter(|piece| !piece.is_null())
     }
 
-    /// A new record and its number; `None` if there is no room.
+    /// A new record and its number; `None` if there is no room, or in a forked child.
     #[inline]
     fn claim(&self) -> Option<(&'static Record, u64)> {
+        if self.is_forked() {
+            return None;
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let piece = usize::try_from(number / RECORDS_PER_PIECE).unwrap_or(usize::MAX);
         let start = self.pieces.get(piece).map(|piece| piece.load(Ordering::Acquire));
@@ -334,7 +347,9 @@ impl TracedCall {
     #[cold]
     #[inline(never)]
     fn end(&self) {
-        let (Some(trace), Some((record, number))) = (TRACE.get(), self.record) else { return };
+        // A child that was forked within the call does not end it.
+        let trace = TRACE.get().filter(|trace| !trace.is_forked());
+        let (Some(trace), Some((record, number))) = (trace, self.record) else { return };
         let now = trace.clock.now();
         THREAD.with(|thread| {
             thread.call.set(self.outer);
@@ -593,3 +608,37 @@ const _: () = {
     assert!(RECORD_BYTES == 64);
     assert!(size_of::<Header>() as u64 == RECORD_BYTES);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_does_not_write_into_the_trace_of_its_parent() {
+        let path = std::env::temp_dir().join(format!("ferry-trace-fork-{}", std::process::id()));
+        let trace = Trace::open(&path, PIECE_BYTES, Peer(3)).expect("a trace");
+        let write = |begin| {
+            trace.record(AGENT, |record| record.begin.store(begin, Ordering::Relaxed));
+        };
+        write(1);
+        // SAFETY: the child only writes to memory, and exits.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "{}", io::Error::last_os_error());
+        if pid == 0 {
+            write(2);
+            // SAFETY: it takes a number.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: a null pointer asks for nothing back.
+        assert_eq!(unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) }, pid);
+        let events = || {
+            let bytes = std::fs::read(&path).expect("a file");
+            let clock = RecordingClock::of(&bytes).expect("a recording");
+            TracePart::parse(&bytes, clock).expect("a recording")
+        };
+        assert_eq!((events().events.len(), events().dropped), (1, 0));
+        write(3);
+        assert_eq!(events().events.len(), 2);
+        std::fs::remove_file(&path).expect("it is removed");
+    }
+}

@@ -15,6 +15,7 @@ use super::output::Sink;
 use super::plan::Plan;
 use super::wire::{self, Assignment, FrameKind, Frames, News, Order, VERSION};
 use super::{Beginning, NoJob, begin, sys};
+use crate::trace::RecordingFolder;
 
 /// Waits for an assignment, and runs it.
 pub(crate) fn run() -> ExitCode {
@@ -106,11 +107,14 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
     let mark = format!("{}-{}", assignment.mark, sys::own_pid());
     let network = assignment.network.clone();
     let hang = HangSettings { timeout: assignment.hang_timeout, ..HangSettings::default() };
+    let recordings = assignment.recording_bytes_max;
+    let recordings = recordings.map(|bytes_max| RecordingFolder::create(&mark, bytes_max));
+    let recordings = recordings.transpose().map_err(NoJob::Recording)?;
     let plan = Plan::assigned(assignment).map_err(NoJob::Plan)?;
     let alone = plan.ranks() == plan.size;
     let far = (!alone).then(|| Far::open(plan.ranks(), network)).transpose().map_err(NoJob::Far)?;
     let (input, colours) = (Input::fed(stdin), terminals.colours);
-    begin(Beginning {
+    let mut job = begin(Beginning {
         plan: &plan,
         number,
         mark,
@@ -123,8 +127,10 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
         hang,
         launcher: Some(launcher),
         far,
-        trace: None,
-    })
+        trace: recordings.as_ref().map(RecordingFolder::variable),
+    })?;
+    job.recordings = recordings;
+    Ok(job)
 }
 
 const NOT_BY_HAND: &str = "this command is started by `ferry run --hosts`, not by hand";

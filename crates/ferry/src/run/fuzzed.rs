@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::unix::ffi::OsStringExt;
 
+use ferrywire_host::trace::{RecordingClock, TracePart};
+
 use super::wire::{self, FrameKind, Frames, News, Order};
 use super::{host_list, options};
 use crate::job_facts::FactsReport;
@@ -26,7 +28,17 @@ pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
                 FrameKind::Facts => {
                     let report = FactsReport::parse(&body).unwrap_or_default();
                     let seen = report.seen();
-                    let _ = (why::deadlock(&seen), why::groups(&seen), why::mistake(&seen));
+                    let _ = (
+                        why::deadlock(&seen),
+                        why::groups(&seen),
+                        why::mistakes(&seen, true, true),
+                    );
+                }
+                FrameKind::Trace => {
+                    if let Some(clock) = RecordingClock::of(&body) {
+                        let part = TracePart::parse(&body, clock);
+                        assert!(part.is_some(), "it has the header of a recording");
+                    }
                 }
                 FrameKind::Out | FrameKind::Err => {}
             }

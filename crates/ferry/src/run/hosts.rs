@@ -4,6 +4,7 @@
 //! Daemons talk only to the launcher; messages between ranks do not pass through it.
 
 mod hang;
+mod recordings;
 mod remote;
 mod suspicion;
 mod table;
@@ -14,10 +15,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use ferrywire_host::Here;
 use ferrywire_host::bootstrap::Request;
 use ferrywire_host::error_code::{ErrorCode, continued};
 use ferrywire_host::secret::JobSecret;
+use ferrywire_host::trace::RecordingClock;
+use ferrywire_host::{Here, monotonic_ns};
 
 use super::host_list::{self, Share};
 use super::input::Input;
@@ -36,6 +38,7 @@ use super::wire::{
 use super::{NoJob, hang_settings, job_number, mark_of, timeout_of};
 use crate::job_facts::{AnsweringSource, FactsReport};
 use crate::out;
+use crate::trace::{ClockExchange, Recording};
 use hang::HostsHang;
 use remote::{Lost, Remote, RemoteStep};
 use suspicion::{Condemned, Suspicions};
@@ -88,6 +91,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         wanted: options.network.clone(),
     };
     let hang = hang_settings(options);
+    let recording = Recording::begin(&options.recording, size).map_err(NoJob::Recording)?;
     let assignment = |share: &Share| Assignment {
         version: VERSION,
         job: number,
@@ -101,6 +105,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         network: network.clone(),
         fault_tolerant: options.fault_tolerant,
         hang_timeout: hang.timeout,
+        recording_bytes_max: recording.as_ref().map(|recording| recording.bytes_max),
     };
     let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
     let remote = |(host, share): (u32, &Share)| {
@@ -135,6 +140,8 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         suspicions: Suspicions::default(),
         ping_at: Instant::now(),
         hang: HostsHang::new(hang, number),
+        recording,
+        sending_until: Instant::now(),
     };
     hosts.start_some().map_err(NoJob::Hosts)?;
     Ok(hosts.run())
@@ -208,6 +215,10 @@ struct Hosts {
     ping_at: Instant,
     /// Whether the job still goes on.
     hang: HostsHang,
+    /// What becomes of the recordings of ranks, if there are any.
+    recording: Option<Recording>,
+    /// Until when hosts that send recordings may take.
+    sending_until: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -230,7 +241,8 @@ impl Hosts {
     }
 
     fn is_left(&self) -> bool {
-        matches!(self.phase, HostsPhase::Ending { leave_at } if Instant::now() >= leave_at)
+        let until = |leave_at: Instant| leave_at.max(self.sending_until);
+        matches!(self.phase, HostsPhase::Ending { leave_at } if Instant::now() >= until(leave_at))
     }
 
     /// Starts daemons, some at a time: an ssh server accepts few logins at once.
@@ -326,7 +338,7 @@ impl Hosts {
                 let ending = self.asked.map(|asked| asked.deadline() + ENDING_MAX);
                 self.timeout.map(|(at, _)| at).into_iter().chain(ending).min()
             }
-            HostsPhase::Ending { leave_at } => Some(leave_at),
+            HostsPhase::Ending { leave_at } => Some(leave_at.max(self.sending_until)),
         };
         let hosts = self.remotes.iter().filter_map(Remote::deadline);
         let ping = self.gone.then_some(self.ping_at);
@@ -423,7 +435,8 @@ impl Hosts {
             Some(asked) if asked.is_over() => {
                 let why = format!("killed the job at a second signal, {}", name_of(signal));
                 self.fail(ErrorCode::SECOND_SIGNAL.ends(why), code);
-                self.phase = HostsPhase::Ending { leave_at: Instant::now() };
+                self.sending_until = Instant::now();
+                self.phase = HostsPhase::Ending { leave_at: self.sending_until };
             }
             Some(_) => {}
         }
@@ -431,7 +444,8 @@ impl Hosts {
 
     /// Fails the job if a host has not ended in time after a signal: its daemon should have killed the ranks.
     fn check_deadlines(&mut self, now: Instant) {
-        let asked = self.asked.filter(|asked| now >= asked.deadline() + ENDING_MAX);
+        let until = |asked: &EndRequest| (asked.deadline() + ENDING_MAX).max(self.sending_until);
+        let asked = self.asked.filter(|asked| now >= until(asked));
         if let Some(EndRequest { signal, .. }) = asked {
             let busy: Vec<&str> =
                 self.remotes.iter().filter(|host| !host.is_over()).map(Remote::name).collect();
@@ -484,6 +498,7 @@ impl Hosts {
                     Some(report) => self.on_facts(at, report),
                     None => self.fail(self.remotes[at].strange("facts that cannot be read"), 1),
                 },
+                FrameKind::Trace => self.on_recording_piece(at, &bytes),
             }
         }
     }
@@ -507,6 +522,7 @@ impl Hosts {
             News::Started { port, addresses, machine, frame_bytes_max, providers } => {
                 self.remotes[at].on_started((port, addresses, machine), providers);
                 self.frame_bytes_max = self.frame_bytes_max.min(frame_bytes_max);
+                self.begin_recording(at);
             }
             News::Waiting { rank } => {
                 self.remotes[at].waiting = Some(rank);
@@ -553,7 +569,11 @@ impl Hosts {
                     self.suspicions.note(at, of, rank, Instant::now());
                 }
             }
-            News::Pong => {}
+            News::Pong { sent_ns, received_ns, answered_ns } => {
+                let returned_ns = monotonic_ns();
+                let exchange = ClockExchange { sent_ns, returned_ns, received_ns, answered_ns };
+                self.on_pong(at, exchange);
+            }
             News::Still { still } => self.on_still(at, still),
             News::Quiet { quiet, polling } => self.remotes[at].quiet = quiet.then_some(polling),
             News::Answers { question, waiting, answers } => {
@@ -565,6 +585,15 @@ impl Hosts {
                 self.remotes[at].come_to(RemoteStep::Over);
                 self.fail(format!("on {host}: {why}"), code);
             }
+            News::Recorded => self.on_recorded(at),
+            News::Recording { rank, bytes, clock_ns, clock_time } => {
+                let clock = RecordingClock { ns: clock_ns, time: clock_time };
+                self.on_recording(at, rank, bytes, clock);
+            }
+            News::NoRecording { rank, why } => {
+                self.remotes[at].recordings.received.miss(&rank, &why);
+            }
+            News::AllSent => self.remotes[at].recordings.are_whole = true,
             News::Done { endings } => {
                 self.remotes[at].on_done(endings);
                 self.forget_answers_of(at);
@@ -720,6 +749,7 @@ impl Hosts {
             self.err.say(&format!("ferry run: {line}"));
         }
         self.write_out();
+        self.end_recording();
         match &self.failure {
             Some(failure) => failure.code,
             None => match report::code_of_losses(&self.losses, &self.endings()) {

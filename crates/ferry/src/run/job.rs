@@ -27,6 +27,7 @@ use super::services::Services;
 use super::start::{Rank, Settings};
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
+use crate::trace::RecordingFolder;
 pub(super) use fault_tolerance::FaultTolerance;
 pub(super) use hang::{ANSWER_MAX, Hang, HangSettings, LOOK, SETTLE};
 pub(super) use spawn::Spawning;
@@ -132,6 +133,8 @@ pub(super) struct Job {
     pub(super) adopted: Option<AdoptedJob>,
     /// Whether the job still goes on.
     pub(super) hang: Hang,
+    /// Where the ranks of a daemon record what they do.
+    pub(super) recordings: Option<RecordingFolder>,
     pub(super) course: Course,
 }
 
@@ -154,6 +157,8 @@ pub(super) struct Course {
     told_waiting: bool,
     told_joined: bool,
     told_absent: bool,
+    /// The launcher of a daemon has asked for what the ranks have recorded.
+    recordings_wanted: bool,
     /// The signal by which the user asked the job to end. It was passed on to the ranks.
     asked: Option<EndRequest>,
     reapers: u32,
@@ -170,6 +175,7 @@ impl Course {
             told_waiting: false,
             told_joined: false,
             told_absent: false,
+            recordings_wanted: false,
             asked: None,
             reapers: 1,
             noted_cut: false,

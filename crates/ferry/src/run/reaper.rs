@@ -1,13 +1,14 @@
 //! The reaper: a small process that outlives a launcher that is killed, and ends its ranks.
 //!
 //! The launcher sends it each process group over a pipe. If the pipe closes without a last word, the launcher has
-//! vanished: the reaper kills every group that it knows, and then every process that has left its group but still
-//! has the mark of the job in its environment. See decision 0014.
+//! vanished: the reaper kills every group that it knows, then every process that has left its group but still has the
+//! mark of the job in its environment, and removes what the ranks have recorded. See decision 0014.
 
 use std::fs::{self, File};
 use std::io::{PipeWriter, Read, Result, Write};
 
 use super::sys::{self, Pid};
+use crate::trace;
 
 /// The last word to the reaper. The others are a group to guard, or the negative of a group to forget.
 const ALL_IS_WELL: i32 = 0;
@@ -80,10 +81,11 @@ fn keep(mut pipe: File, mark: &str) {
     for _ in 0..SEARCHES_MAX {
         let found = marked(mark);
         if found.is_empty() {
-            return;
+            break;
         }
         found.into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
     }
+    trace::remove_folder(mark);
 }
 
 /// Processes that have the mark of the job. Those of other users cannot be read, and are not ours.

@@ -27,7 +27,7 @@ use super::sys::Pid;
 use crate::job_facts::RankAnswer;
 
 /// The version of this protocol. Launcher and daemon should be the same program.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
 
 /// What the launcher sends to a daemon.
 #[derive(Debug, Deserialize, Serialize)]
@@ -57,8 +57,10 @@ pub(super) enum Order {
     Gone(Vec<u32>),
     /// Kill this rank: others continue without it.
     Kill(u32),
-    /// Answer with a pong.
-    Ping,
+    /// Answer with a pong. When the launcher sent this, by its clock.
+    Ping { sent_ns: u64 },
+    /// Send what the ranks have recorded: the clocks have been compared.
+    SendRecordings,
     /// Tell the facts of the ranks.
     Facts(FactsOrder),
     /// Hold back the output of ranks, or stop holding it back.
@@ -137,6 +139,8 @@ pub(super) struct Assignment {
     pub(super) fault_tolerant: bool,
     /// After how long without a call the launcher wants to know.
     pub(super) hang_timeout: Option<Duration>,
+    /// Ranks record what they do, in so many bytes at most.
+    pub(super) recording_bytes_max: Option<u64>,
 }
 
 /// How ranks of different hosts communicate.
@@ -250,8 +254,8 @@ pub(super) enum News {
     Lost { rank: u32, loss: Loss },
     /// One of its ranks has not heard from this rank for too long.
     Silent { rank: u32 },
-    /// The answer to a ping.
-    Pong,
+    /// The answer to a ping: when that was sent, and by the clock of the host when it arrived and when this was sent.
+    Pong { sent_ns: u64, received_ns: u64, answered_ns: u64 },
     /// All its ranks wait, and nothing has changed for a moment; or that is over.
     Still { still: bool },
     /// None of its ranks has made a call for the time of `--hang-timeout`; or that is over. Those that poll.
@@ -260,6 +264,14 @@ pub(super) enum News {
     Answers { question: u32, waiting: bool, answers: Vec<(u32, RankAnswer)> },
     /// The ranks could not be started, for this reason.
     NotStarted { why: String, code: u8 },
+    /// All its ranks have ended, and it waits for the order to send what they have recorded.
+    Recorded,
+    /// What a rank has recorded follows, in so many bytes. The same moment by the clock of the host and in the recording.
+    Recording { rank: String, bytes: u64, clock_ns: u64, clock_time: u64 },
+    /// What a rank has recorded cannot be sent, for this reason.
+    NoRecording { rank: String, why: String },
+    /// All recordings have been sent.
+    AllSent,
     /// All its ranks have ended, in these ways.
     Done { endings: Vec<RankEnding> },
 }
@@ -296,6 +308,8 @@ pub(super) enum FrameKind {
     Err,
     /// A report of facts.
     Facts,
+    /// A piece of what a rank has recorded.
+    Trace,
 }
 
 impl FrameKind {
@@ -305,11 +319,12 @@ impl FrameKind {
             FrameKind::Out => b'o',
             FrameKind::Err => b'e',
             FrameKind::Facts => b'f',
+            FrameKind::Trace => b't',
         }
     }
 
     fn of(letter: u8) -> Option<FrameKind> {
-        [FrameKind::Words, FrameKind::Out, FrameKind::Err, FrameKind::Facts]
+        [FrameKind::Words, FrameKind::Out, FrameKind::Err, FrameKind::Facts, FrameKind::Trace]
             .into_iter()
             .find(|kind| kind.letter() == letter)
     }

@@ -11,8 +11,8 @@ use ferrywire_host::trace::{CallRecord, Matched, PartEvent, TracePart};
 use ferrywire_mpi::comm::number_of;
 
 use super::{
-    AgentSpan, CallDetail, DepthSample, RankTimeline, TimedCall, Timeline, TracedCollective,
-    TracedMessage,
+    AgentSpan, CallDetail, DepthSample, RankTimeline, RecordedPart, TimedCall, Timeline,
+    TracedCollective, TracedMessage,
 };
 
 /// The match word of messages and their receiver: those that no receive can tell apart.
@@ -54,17 +54,30 @@ struct Merge {
 /// The objects of a rank, by their numbers: from which record on, which object, and its members.
 type Births = HashMap<u16, Vec<(u64, usize, Members)>>;
 
-/// Merges what ranks have recorded, with the names of the ranks.
-pub(super) fn merge(mut parts: Vec<(String, TracePart)>) -> Timeline {
-    parts.sort_by_key(|(_, part)| part.me);
+/// Merges what ranks have recorded. Times become those of the clock of the launcher.
+pub(super) fn merge(mut parts: Vec<RecordedPart>) -> Timeline {
+    parts.sort_by_key(|one| one.part.me);
+    let mut errors = Vec::with_capacity(parts.len());
+    for RecordedPart { host, part, .. } in &mut parts {
+        let clock = host.as_ref().map(|(_, clock)| clock);
+        let end_ns = part.events.iter().filter_map(last_ns).chain(part.left_ns).max();
+        let end_ns = end_ns.unwrap_or(part.start_ns);
+        errors.push(clock.map_or(0, |clock| clock.error_ns(part.start_ns, end_ns)));
+        if let Some(clock) = clock {
+            part.translate(|ns| clock.launcher_ns(ns));
+        }
+    }
     let mut merge = Merge {
-        zero_ns: parts.iter().map(|(_, part)| part.start_ns).min().unwrap_or(0),
-        indices: parts.iter().enumerate().map(|(at, (_, part))| (part.me, at)).collect(),
+        zero_ns: parts.iter().map(|one| one.part.start_ns).min().unwrap_or(0),
+        indices: parts.iter().enumerate().map(|(at, one)| (one.part.me, at)).collect(),
         ..Merge::default()
     };
-    for (at, (name, part)) in parts.into_iter().enumerate() {
-        let rank = merge.rank(at, part, name);
-        merge.timeline.ranks.push(rank);
+    for (at, (RecordedPart { name, host, part }, clock_error_ns)) in
+        parts.into_iter().zip(errors).enumerate()
+    {
+        let rank = merge.rank(at, part);
+        let host = host.map(|(host, _)| host);
+        merge.timeline.ranks.push(RankTimeline { name, host, clock_error_ns, ..rank });
     }
     merge.join_messages();
     merge.join_collectives();
@@ -76,14 +89,13 @@ impl Merge {
         ns.saturating_sub(self.zero_ns)
     }
 
-    fn rank(&mut self, at: usize, part: TracePart, name: String) -> RankTimeline {
+    fn rank(&mut self, at: usize, part: TracePart) -> RankTimeline {
         let births = self.births(&part);
         let start_ns = self.since(part.start_ns);
         let last_ns = part.events.iter().filter_map(last_ns).map(|ns| self.since(ns)).max();
         let left_ns = part.left_ns.map(|ns| self.since(ns));
         let end_ns = left_ns.max(last_ns).unwrap_or(start_ns);
         let mut rank = RankTimeline {
-            name,
             pid: part.pid,
             start_ns,
             end_ns,
@@ -182,7 +194,8 @@ impl Merge {
                 let number = number_of(word);
                 let members = births.get(&number).and_then(|births| births.last());
                 let from = members.filter(|_| !any_source).and_then(|(_, _, members)| {
-                    let peer = members.first + word.source().checked_mul(members.stride)?;
+                    let beyond = word.source().checked_mul(members.stride)?;
+                    let peer = members.first.checked_add(beyond)?;
                     self.index(peer).filter(|_| members.stride != 0 || members.size == 1)
                 });
                 let tag = (!any_tag).then(|| word.tag());
@@ -260,6 +273,8 @@ impl Merge {
                 if sent.bytes != received.bytes {
                     break;
                 }
+                // Clocks of hosts may differ by more than the message took.
+                let received_ns = received.at_ns.max(sent.at_ns);
                 self.timeline.messages.push(TracedMessage {
                     from: sent.from,
                     to,
@@ -268,8 +283,9 @@ impl Merge {
                     object: sent.object,
                     sent_ns: sent.at_ns,
                     sent_by: sent.call,
-                    received_ns: received.at_ns,
+                    received_ns,
                     thread: received.thread,
+                    moved_ns: received_ns - received.at_ns,
                 });
             }
         }

@@ -59,7 +59,11 @@ impl RankWriter<'_> {
     fn rank(&mut self, flows: &HashMap<usize, Vec<u64>>, messages: &[usize]) {
         let rank = &self.timeline.ranks[self.at];
         self.tracks(rank);
-        self.edge("joins", rank.start_ns, &[]);
+        self.edge(
+            "joins",
+            rank.start_ns,
+            &[("clock_error_ns", Value::Number(rank.clock_error_ns))],
+        );
         let mut marks = marks(rank);
         let received = |&at: &usize| (self.timeline.messages[at].received_ns, Mark::Message(at));
         marks.extend(messages.iter().map(received));
@@ -109,7 +113,7 @@ impl RankWriter<'_> {
     fn tracks(&mut self, rank: &RankTimeline) {
         let at = self.at as u64;
         let mut process = ProtoMessage::default();
-        process.number(1, u64::from(rank.pid)).text(6, &format!("rank {}", rank.name));
+        process.number(1, u64::from(rank.pid)).text(6, &process_name(rank));
         let mut track = ProtoMessage::default();
         track.number(1, self.track(PROCESS)).message(3, &process).number(12, at);
         self.track_packet(&track);
@@ -233,6 +237,10 @@ impl RankWriter<'_> {
         for (name, value) in &notes {
             self.annotate(&mut event, &mut interned, name, value);
         }
+        if message.moved_ns > 0 {
+            let moved = Value::Number(message.moved_ns);
+            self.annotate(&mut event, &mut interned, "moved_ns", &moved);
+        }
         if let Some(object) = message.object {
             let object = Value::Text(&self.timeline.objects[object]);
             self.annotate(&mut event, &mut interned, "of", &object);
@@ -308,6 +316,13 @@ impl RankWriter<'_> {
     }
 }
 
+fn process_name(rank: &RankTimeline) -> String {
+    match &rank.host {
+        Some(host) => format!("rank {}{ON_HOST}{host}", rank.name),
+        None => format!("rank {}", rank.name),
+    }
+}
+
 /// The value of an annotation.
 enum Value<'a> {
     Number(u64),
@@ -346,6 +361,8 @@ fn flow_of_message(at: usize) -> u64 {
     at as u64 + 1
 }
 
+/// What is between a rank and its host in the name of a process.
+const ON_HOST: &str = " on ";
 /// The name of the mark where a message is received.
 const MESSAGE: &str = "message";
 /// The numbers of flows of collectives begin here, far above those of messages.

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use ferrywire_host::trace::TracePart;
+use ferrywire_host::trace::{RECORD_BYTES, RecordingClock, TracePart};
 use ferrywire_runtime::words::number;
 
-use super::stats::Statistics;
-use super::{merge, perfetto};
+use super::stats::{Statistics, time};
+use super::{RecordedPart, Timeline, merge, perfetto};
 
 /// What the user wants to know about a job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -30,13 +30,18 @@ impl RecordingRequest {
     }
 }
 
-/// A recording while the job runs.
+/// The result of a recording, while the job runs.
 pub(crate) struct Recording {
     request: RecordingRequest,
     trace: Option<File>,
-    /// Where each rank has a file.
+    /// How many bytes each rank may write.
+    pub(crate) bytes_max: u64,
+}
+
+/// Where the ranks of a host record what they do. Removed with the value.
+pub(crate) struct RecordingFolder {
+    /// Has a file of each rank, by its name.
     folder: PathBuf,
-    /// How many bytes each may write.
     bytes_max: u64,
 }
 
@@ -54,12 +59,122 @@ impl fmt::Display for NoRecording {
     }
 }
 
+impl RecordingFolder {
+    /// Makes the folder of the ranks of this host. `mark` is the mark of the job.
+    pub(crate) fn create(mark: &str, bytes_max: u64) -> Result<RecordingFolder, NoRecording> {
+        let folder = path_of(mark);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => Ok(RecordingFolder { folder, bytes_max }),
+            Err(error) => Err(NoRecording { what: "what ranks record", path: folder, error }),
+        }
+    }
+
+    /// The value of the variable that makes a rank record.
+    pub(crate) fn variable(&self) -> String {
+        format!("{}:{}", self.bytes_max, self.folder.display())
+    }
+
+    /// What the ranks have recorded, by their names.
+    pub(crate) fn recordings(&self) -> impl Iterator<Item = (String, io::Result<RankRecording>)> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.map(|entry| {
+            let path = entry.path();
+            let recording = RankRecording::open(&path);
+            // The open file is enough, and its room is free as soon as it has been read.
+            let _ = fs::remove_file(path);
+            (entry.file_name().to_string_lossy().into_owned(), recording)
+        })
+    }
+
+    /// The same, read, and what to tell the user about those that cannot be.
+    pub(crate) fn parts(&self) -> (Vec<RecordedPart>, Vec<String>) {
+        let (mut parts, mut lines) = (Vec::new(), Vec::new());
+        for (name, recording) in self.recordings() {
+            match recording.and_then(|recording| recording.part()) {
+                Ok(part) => parts.push(RecordedPart { name, host: None, part }),
+                Err(error) => lines.push(format!("rank {name} is missing in the trace: {error}")),
+            }
+        }
+        (parts, lines)
+    }
+}
+
+impl Drop for RecordingFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes the folder of a job whose launcher or daemon was killed.
+pub(crate) fn remove_folder(mark: &str) {
+    let _ = fs::remove_dir_all(path_of(mark));
+}
+
+fn path_of(mark: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("ferry-trace-{mark}"))
+}
+
+/// The file of a rank that has ended.
+pub(crate) struct RankRecording {
+    file: File,
+    /// How much of it was written.
+    pub(crate) bytes: u64,
+    /// A moment after that.
+    pub(crate) clock: RecordingClock,
+}
+
+impl RankRecording {
+    fn open(path: &Path) -> io::Result<RankRecording> {
+        let file = File::open(path)?;
+        let mut first = vec![0; usize::try_from(RECORD_BYTES).unwrap_or(0)];
+        file.read_exact_at(&mut first, 0)?;
+        let clock = RecordingClock::of(&first).ok_or_else(not_a_recording)?;
+        let mut recording = RankRecording { bytes: file.metadata()?.len(), file, clock };
+        // Room is reserved in large pieces, whose last records may be empty.
+        while recording.bytes > 0 {
+            let at = recording.bytes.saturating_sub(PIECE_BYTES);
+            let piece = recording.piece(at)?;
+            let Some(last) = piece.iter().rposition(|&byte| byte != 0) else {
+                recording.bytes = at;
+                continue;
+            };
+            let used = at + last as u64 + 1;
+            recording.bytes = used.next_multiple_of(RECORD_BYTES).min(recording.bytes);
+            break;
+        }
+        Ok(recording)
+    }
+
+    /// A piece of it.
+    fn piece(&self, at: u64) -> io::Result<Vec<u8>> {
+        let length = self.bytes.saturating_sub(at).min(PIECE_BYTES);
+        let mut piece = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.file.read_exact_at(&mut piece, at)?;
+        Ok(piece)
+    }
+
+    /// All of it, in bounded pieces.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
+        let starts = (0..self.bytes.div_ceil(PIECE_BYTES)).map(|nth| nth * PIECE_BYTES);
+        starts.map(|at| self.piece(at))
+    }
+
+    fn part(&self) -> io::Result<TracePart> {
+        let mut bytes = vec![0; usize::try_from(self.bytes).unwrap_or(0)];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        TracePart::parse(&bytes, self.clock).ok_or_else(not_a_recording)
+    }
+}
+
+fn not_a_recording() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is not the trace of a rank")
+}
+
 impl Recording {
-    /// Opens the file of the result and a folder for those of the ranks. `mark` is the mark of the job.
+    /// Opens the file of the result.
     pub(crate) fn begin(
         request: &RecordingRequest,
         ranks: u32,
-        mark: &str,
     ) -> Result<Option<Recording>, NoRecording> {
         if !request.is_any() {
             return Ok(None);
@@ -72,26 +187,13 @@ impl Recording {
         if let Some(path) = &request.stats_file {
             open("the statistics", path)?;
         }
-        let folder = std::env::temp_dir().join(format!("ferry-trace-{mark}"));
-        let made = DirBuilder::new().mode(0o700).create(&folder);
-        made.map_err(|error| NoRecording {
-            what: "what ranks record",
-            path: folder.clone(),
-            error,
-        })?;
         let share = BYTES_OF_ALL / u64::from(ranks.max(1));
         let bytes_max = share.clamp(BYTES_OF_RANK_MIN, BYTES_OF_RANK_MAX);
-        Ok(Some(Recording { request: request.clone(), trace, folder, bytes_max }))
+        Ok(Some(Recording { request: request.clone(), trace, bytes_max }))
     }
 
-    /// The value of the variable that makes a rank record.
-    pub(crate) fn variable(&self) -> String {
-        format!("{}:{}", self.bytes_max, self.folder.display())
-    }
-
-    /// Writes the result. Returns what to tell the user.
-    pub(crate) fn end(mut self) -> Vec<String> {
-        let (parts, mut lines) = self.parts();
+    /// Writes the result: what ranks have recorded. Returns what to tell the user, after the lines that are known already.
+    pub(crate) fn end(mut self, parts: Vec<RecordedPart>, mut lines: Vec<String>) -> Vec<String> {
         if parts.is_empty() {
             self.request.trace.iter().for_each(|path| remove(path));
             lines.push(NOTHING.to_owned());
@@ -107,9 +209,10 @@ impl Recording {
             lines.push(format!(
                 "rank {} was recorded for its first {} only: {why}",
                 rank.name,
-                super::stats::time(last - rank.start_ns)
+                time(last - rank.start_ns)
             ));
         }
+        lines.extend(clock_lines(&timeline));
         if let (Some(file), Some(path)) = (self.trace.take(), &self.request.trace) {
             let mut out = BufWriter::new(file);
             let written = perfetto::write(&timeline, &mut out).and_then(|()| out.flush());
@@ -143,19 +246,6 @@ impl Recording {
         }
         lines
     }
-
-    /// Reads what the ranks have recorded, by their names.
-    fn parts(&self) -> (Vec<(String, TracePart)>, Vec<String>) {
-        let (mut parts, mut lines) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            match read(&entry.path()) {
-                Ok(part) => parts.push((name, part)),
-                Err(error) => lines.push(format!("rank {name} is missing in the trace: {error}")),
-            }
-        }
-        (parts, lines)
-    }
 }
 
 /// Removes a trace that is of no use. What is not a file, such as /dev/null, stays.
@@ -165,21 +255,29 @@ fn remove(path: &Path) {
     }
 }
 
-/// Reads the file of a rank, and removes it.
-fn read(path: &Path) -> io::Result<TracePart> {
-    let part = TracePart::read(path);
-    let _ = fs::remove_file(path);
-    part
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+/// How well the times of hosts can be compared, and what follows from that.
+fn clock_lines(timeline: &Timeline) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(error_ns) = timeline.clock_error_ns() {
+        lines.push(format!("times on different hosts can be compared within {}", time(error_ns)));
     }
+    let moved = timeline.messages.iter().map(|message| message.moved_ns).filter(|&ns| ns > 0);
+    if let Some(most) = moved.clone().max() {
+        lines.push(format!(
+            "{} of {} messages arrived before they were sent by these clocks, by {} at most: they are shown as arriving \
+             when they were sent",
+            number(moved.count() as u64),
+            number(timeline.messages.len() as u64),
+            time(most)
+        ));
+    }
+    lines
 }
 
 const NOTHING: &str =
     "no rank has recorded anything: the program has not called MPI_Init, or uses another MPI";
+/// How much of a recording is read, or sent to the launcher, in one piece.
+const PIECE_BYTES: u64 = 256 << 10;
 /// How much all ranks may record together, and each of them.
 const BYTES_OF_ALL: u64 = 1 << 30;
 const BYTES_OF_RANK_MIN: u64 = 1 << 20;

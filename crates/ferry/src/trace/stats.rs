@@ -18,6 +18,8 @@ pub(super) struct Statistics {
     pub(super) calls: u64,
     pub(super) messages: u64,
     pub(super) message_bytes: u64,
+    /// By how much the times of two hosts may be wrong together, if the job had several.
+    pub(super) clock_error_ns: Option<u64>,
     /// Events that are missing, since there was no room for them.
     pub(super) missing_events: u64,
     pub(super) ranks: Vec<RankStats>,
@@ -33,6 +35,8 @@ pub(super) struct Statistics {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct RankStats {
     pub(super) rank: String,
+    /// Where it ran, if the job had several hosts.
+    pub(super) host: Option<String>,
     pub(super) run_ns: u64,
     /// Of the thread that was in MPI for the longest time.
     pub(super) mpi_ns: u64,
@@ -155,6 +159,7 @@ impl Statistics {
             calls: timeline.calls(),
             messages: timeline.messages.len() as u64,
             message_bytes: timeline.messages.iter().map(|message| message.bytes).sum(),
+            clock_error_ns: timeline.clock_error_ns(),
             missing_events: timeline.dropped(),
             by_call: by_call(timeline),
             sizes: sizes.into_iter().map(size).collect(),
@@ -187,6 +192,7 @@ impl RankStats {
         }
         RankStats {
             rank: rank.name.clone(),
+            host: rank.host.clone(),
             run_ns: rank.end_ns - rank.start_ns,
             mpi_ns: by_thread.into_values().max().unwrap_or(0),
             calls: rank.calls.iter().map(|call| call.times).sum(),

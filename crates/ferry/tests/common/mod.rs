@@ -6,6 +6,7 @@
 //!   T2. Between fork and exec, only async-signal-safe functions are called.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod job;
 pub(crate) mod tmux;
 pub(crate) mod worker;
 

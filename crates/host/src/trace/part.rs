@@ -1,9 +1,5 @@
 //! Reading the trace of one rank.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-
 use ferrywire_nic::MatchWord;
 
 use super::{
@@ -150,7 +146,7 @@ struct PartClock {
 
 impl PartClock {
     fn ns(&self, time: u64) -> u64 {
-        self.start_ns + self.span(time.saturating_sub(self.start))
+        self.start_ns.saturating_add(self.span(time.saturating_sub(self.start)))
     }
 
     #[expect(
@@ -164,41 +160,46 @@ impl PartClock {
     }
 }
 
-impl TracePart {
-    /// Reads the file of a rank, on the host on which it was written and before that is started again.
-    pub fn read(path: &Path) -> io::Result<TracePart> {
-        let bytes = fs::read(path)?;
-        TracePart::parse(&bytes, |ticks| match ticks {
-            true => Clock::Ticks.pair(),
-            false => Clock::Nanoseconds.pair(),
-        })
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is not the trace of a rank"))
-    }
+/// A moment by the clock of a host and by that of a recording, which may be another. With the moment at which the recording
+/// began, it says how fast the one goes by the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RecordingClock {
+    /// Nanoseconds of the monotonic clock of the host.
+    pub ns: u64,
+    /// The same moment in the recording.
+    pub time: u64,
+}
 
-    /// Reads what a rank has written. `now` is this moment in nanoseconds and by the clock of the file.
-    fn parse(bytes: &[u8], now: impl FnOnce(bool) -> (u64, u64)) -> Option<TracePart> {
-        let (records, _) = bytes.as_chunks::<RECORD>();
-        let header = records.first()?;
-        if word(header, std::mem::offset_of!(Header, magic)) != MAGIC {
-            return None;
-        }
+impl RecordingClock {
+    /// This moment. `recording` is at least the beginning of one that was written on this host, since that was started.
+    pub fn of(recording: &[u8]) -> Option<RecordingClock> {
+        let ticks = half(header(recording)?, std::mem::offset_of!(Header, ticks)) != 0;
+        let clock = if ticks { Clock::Ticks } else { Clock::Nanoseconds };
+        let (ns, time) = clock.pair();
+        Some(RecordingClock { ns, time })
+    }
+}
+
+impl TracePart {
+    /// Reads what a rank has written. `clock` is a moment after it has written that.
+    pub fn parse(recording: &[u8], clock: RecordingClock) -> Option<TracePart> {
+        let header = header(recording)?;
         let start_ns = word(header, std::mem::offset_of!(Header, start_ns));
         let start = word(header, std::mem::offset_of!(Header, start));
         let ticks = half(header, std::mem::offset_of!(Header, ticks)) != 0;
         let rate = match ticks {
             false => 1.0,
             true => {
-                let (now_ns, now) = now(ticks);
                 #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
-                let rate = now_ns.saturating_sub(start_ns) as f64
-                    / now.saturating_sub(start).max(1) as f64;
+                let rate = clock.ns.saturating_sub(start_ns) as f64
+                    / clock.time.saturating_sub(start).max(1) as f64;
                 rate
             }
         };
         let clock = PartClock { start_ns, start, rate };
         let left = word(header, std::mem::offset_of!(Header, left));
         let error = half(header, std::mem::offset_of!(Header, error));
-        let numbered = (0..).zip(records).skip(1);
+        let numbered = (0..).zip(recording.as_chunks::<RECORD>().0).skip(1);
         Some(TracePart {
             me: half(header, std::mem::offset_of!(Header, me)),
             pid: half(header, std::mem::offset_of!(Header, pid)),
@@ -209,6 +210,40 @@ impl TracePart {
             events: numbered.filter_map(|(number, raw)| event(number, raw, &clock)).collect(),
         })
     }
+
+    /// Replaces all times by those of another clock.
+    pub fn translate(&mut self, to: impl Fn(u64) -> u64) {
+        self.start_ns = to(self.start_ns);
+        self.left_ns = self.left_ns.map(&to);
+        for event in &mut self.events {
+            match event {
+                PartEvent::Call(call) => {
+                    call.begin_ns = to(call.begin_ns);
+                    call.end_ns = call.end_ns.map(&to);
+                    if let Some(got) = &mut call.got {
+                        got.at_ns = to(got.at_ns);
+                    }
+                }
+                PartEvent::Received { got, .. } | PartEvent::Completed { got, .. } => {
+                    got.at_ns = to(got.at_ns);
+                }
+                PartEvent::Depth { at_ns, .. } => *at_ns = to(*at_ns),
+                PartEvent::Agent { begin_ns, end_ns, .. } => {
+                    (*begin_ns, *end_ns) = (to(*begin_ns), to(*end_ns));
+                }
+                PartEvent::Arguments { .. }
+                | PartEvent::Posted { .. }
+                | PartEvent::Object { .. }
+                | PartEvent::Name { .. } => {}
+            }
+        }
+    }
+}
+
+/// The header of a recording.
+fn header(recording: &[u8]) -> Option<&[u8; RECORD]> {
+    let header = recording.as_chunks::<RECORD>().0.first()?;
+    (word(header, std::mem::offset_of!(Header, magic)) == MAGIC).then_some(header)
 }
 
 const RECORD: usize = size_of::<Record>();
@@ -288,15 +323,16 @@ mod tests {
 
     #[test]
     fn any_bytes_are_a_trace_or_none() {
-        assert!(TracePart::parse(&[], |_| (0, 0)).is_none());
-        assert!(TracePart::parse(&[7; 640], |_| (0, 0)).is_none());
+        let now = RecordingClock::default();
+        assert!(TracePart::parse(&[], now).is_none() && RecordingClock::of(&[]).is_none());
+        assert!(TracePart::parse(&[7; 640], now).is_none());
         let mut bytes = vec![255; 640];
         bytes[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-        let part = TracePart::parse(&bytes, |_| (0, 0)).expect("a trace");
+        let part = TracePart::parse(&bytes, now).expect("a trace");
         assert!(part.events.is_empty());
         for kind in 0..16_u32 {
             bytes[64..68].copy_from_slice(&kind.to_ne_bytes());
-            assert!(TracePart::parse(&bytes, |_| (0, 0)).is_some());
+            assert!(TracePart::parse(&bytes, now).is_some());
         }
     }
 }

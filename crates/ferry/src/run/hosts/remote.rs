@@ -11,9 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ferrywire_host::nic::Peer;
-use ferrywire_host::{ErrorCode, Here};
+use ferrywire_host::{ErrorCode, Here, monotonic_ns};
 
 use super::HostsError;
+use super::recordings::RemoteRecordings;
 use crate::run::host_list::Share;
 use crate::run::options::Stdin;
 use crate::run::report::RankEnding;
@@ -74,6 +75,7 @@ pub(super) struct Remote {
     /// Its suitable providers of libfabric.
     pub(super) providers: Vec<String>,
     pub(super) endings: Vec<RankEnding>,
+    pub(super) recordings: RemoteRecordings,
     /// Pings since it last sent anything. They are counted, not timed, so that a launcher that was stopped itself does
     /// not take that for silence.
     unanswered: u32,
@@ -115,6 +117,7 @@ impl Remote {
             place: (0, Vec::new(), None),
             providers: Vec::new(),
             endings: Vec::new(),
+            recordings: RemoteRecordings::default(),
             unanswered: 0,
         }
     }
@@ -159,13 +162,18 @@ impl Remote {
     /// Sends a ping.
     pub(super) fn ping(&mut self) {
         self.unanswered += 1;
-        self.order(&Order::Ping);
+        self.order(&Order::Ping { sent_ns: monotonic_ns() });
     }
 
     /// The job continues without this host. Returns the ranks that are lost with it.
     pub(super) fn forsake(&mut self) -> Vec<u32> {
         self.step = RemoteStep::Over;
         self.ranks().collect()
+    }
+
+    /// Whether its daemon is a child of the launcher.
+    pub(super) fn is_here(&self) -> bool {
+        self.share.is_here
     }
 
     pub(super) fn name(&self) -> &str {

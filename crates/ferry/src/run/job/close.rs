@@ -9,7 +9,7 @@ use super::super::reaper::Reaper;
 use super::super::report::{self, Failure, RankEnding, name_of};
 use super::super::sys;
 use super::super::watch::Watch;
-use super::super::wire::{AT_THE_END, Loss};
+use super::super::wire::{AT_THE_END, Loss, News};
 use super::{Job, children, is_meant_to_end};
 
 /// How long to wait for processes that ranks left behind to end.
@@ -33,6 +33,7 @@ impl Job {
         if self.course.failure.is_none() && self.segment.is_some() {
             self.tell_facts(AT_THE_END);
         }
+        self.send_recordings();
         match self.launcher.take() {
             None => {
                 for line in self.report(&mistakes) {
@@ -91,6 +92,29 @@ impl Job {
                     return;
                 }
             }
+        }
+    }
+
+    /// Sends what the ranks have recorded to the launcher, when that has compared the clocks and asks for it. The recordings
+    /// are not sent if a signal asks to end.
+    fn send_recordings(&mut self) {
+        let Some(folder) = self.recordings.take() else { return };
+        if let Some(launcher) = &self.launcher {
+            launcher.tell(&News::Recorded);
+        }
+        while self.launcher.is_some() && !self.course.recordings_wanted {
+            if wait_for_wakeup(self, 1000).contains(&Wakeup::Launcher) {
+                self.on_launcher();
+            }
+            while let Some(signal) = self.signals.poll() {
+                if is_meant_to_end(signal) {
+                    return;
+                }
+            }
+        }
+        if let Some(launcher) = &self.launcher {
+            // If the launcher is gone, nobody misses them.
+            let _ = launcher.send_recordings(&folder);
         }
     }
 

@@ -1,17 +1,19 @@
 //! The daemon's side of its channel to the launcher: it obeys orders, and sends news.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ferrywire_host::bootstrap::Answer;
-use ferrywire_host::{Here, cores};
+use ferrywire_host::trace::RecordingClock;
+use ferrywire_host::{Here, cores, monotonic_ns};
 
 use super::super::far;
 use super::super::report::{Failure, RankEnding};
 use super::super::sys::Ending;
 use super::super::wire::{self, Broken, FailureNews, FrameKind, Frames, HostRecord, News, Order};
 use super::{Job, Others};
+use crate::trace::RecordingFolder;
 
 /// The launcher, as a daemon sees it.
 pub(in super::super) struct Launcher {
@@ -28,6 +30,27 @@ impl Launcher {
     /// Sends a frame. Errors are ignored, too.
     pub(super) fn send(&self, frame: &[u8]) {
         let _ = (&self.news).write_all(frame);
+    }
+
+    /// Sends what the ranks have recorded, in bounded pieces.
+    pub(super) fn send_recordings(&self, folder: &RecordingFolder) -> io::Result<()> {
+        for (rank, recording) in folder.recordings() {
+            let recording = match recording {
+                Ok(recording) => recording,
+                Err(error) => {
+                    wire::say(&self.news, &News::NoRecording { rank, why: error.to_string() })?;
+                    continue;
+                }
+            };
+            let RecordingClock { ns: clock_ns, time: clock_time } = recording.clock;
+            let bytes = recording.bytes;
+            wire::say(&self.news, &News::Recording { rank, bytes, clock_ns, clock_time })?;
+            // What cannot be read is missed by the launcher.
+            for piece in recording.pieces().map_while(Result::ok) {
+                (&self.news).write_all(&wire::framed(FrameKind::Trace, &piece))?;
+            }
+        }
+        wire::say(&self.news, &News::AllSent)
     }
 
     /// The orders that have arrived, and why there will be no more, if so.
@@ -122,11 +145,14 @@ impl Job {
             Order::End => self.end(),
             Order::Gone(ranks) => self.on_gone(&ranks),
             Order::Kill(rank) => self.on_silent(rank),
-            Order::Ping => {
+            Order::Ping { sent_ns } => {
+                let received_ns = monotonic_ns();
                 if let Some(launcher) = &self.launcher {
-                    launcher.tell(&News::Pong);
+                    let answered_ns = monotonic_ns();
+                    launcher.tell(&News::Pong { sent_ns, received_ns, answered_ns });
                 }
             }
+            Order::SendRecordings => self.course.recordings_wanted = true,
             Order::Facts(order) => self.on_facts_order(order),
             Order::Hold { out, err } => (self.out.held, self.err.held) = (out, err),
             Order::Unread => self.out.give_up(),

@@ -9,8 +9,8 @@ use ferrywire_runtime::call_name;
 use super::proto::{ProtoField, ProtoReader};
 use super::{
     AGENT, BYTES, COLLECTIVES, COUNTER_VALUE, EVENT_NAMES, FLOWS, INTERNED, MESSAGE, NAME_ID,
-    NOTE_NAMES, NOTE_TEXTS, NOTES, OPERATIONS, PACKET, PROCESS, RANK_SHIFT, TIMESTAMP, TRACK,
-    TRACK_DESCRIPTOR, TRACK_EVENT, TYPE,
+    NOTE_NAMES, NOTE_TEXTS, NOTES, ON_HOST, OPERATIONS, PACKET, PROCESS, RANK_SHIFT, TIMESTAMP,
+    TRACK, TRACK_DESCRIPTOR, TRACK_EVENT, TYPE,
 };
 use crate::trace::{
     AgentSpan, CallDetail, DepthSample, RankTimeline, TimedCall, Timeline, TracedCollective,
@@ -119,7 +119,7 @@ impl Parser {
                 let rank = &mut self.timeline.ranks[at];
                 match field {
                     1 => rank.pid = u32::try_from(value.number()).unwrap_or(0),
-                    6 => value.text().trim_start_matches("rank ").clone_into(&mut rank.name),
+                    6 => (rank.name, rank.host) = name_and_host(&value.text()),
                     _ => {}
                 }
             }
@@ -136,7 +136,10 @@ impl Parser {
         let rank = &mut self.timeline.ranks[at];
         match (event.kind, sub) {
             (super::INSTANT, PROCESS) => match name.as_str() {
-                "joins" => rank.start_ns = at_ns,
+                "joins" => {
+                    rank.start_ns = at_ns;
+                    rank.clock_error_ns = event.number("clock_error_ns").unwrap_or(0);
+                }
                 _ => {
                     rank.end_ns = at_ns;
                     rank.left = name == "leaves";
@@ -157,6 +160,7 @@ impl Parser {
                     sent_by: 0,
                     received_ns: at_ns,
                     thread,
+                    moved_ns: event.number("moved_ns").unwrap_or(0),
                 };
                 self.received.push((*event.flows.first()?, message));
             }
@@ -308,6 +312,15 @@ impl Event {
             NoteValue::Text(text) => Some(text.clone()),
             NoteValue::Number(_) => None,
         }
+    }
+}
+
+/// The rank in the name of a process, and its host, if that is there.
+fn name_and_host(text: &str) -> (String, Option<String>) {
+    let name = text.trim_start_matches("rank ");
+    match name.split_once(ON_HOST) {
+        Some((name, host)) => (name.to_owned(), Some(host.to_owned())),
+        None => (name.to_owned(), None),
     }
 }
 

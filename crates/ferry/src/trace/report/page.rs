@@ -119,6 +119,9 @@ fn tiles(page: &mut String, timeline: &Timeline, stats: &Statistics) {
         "<p>{} ranks, from the first that joined the job to the last that left it.</p>",
         timeline.ranks.len()
     );
+    if let Some(hosts) = stats.hosts() {
+        let _ = writeln!(page, "<p>{}.</p>", escaped(hosts));
+    }
     if stats.missing_events > 0 {
         let _ = writeln!(
             page,

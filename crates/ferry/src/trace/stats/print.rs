@@ -8,6 +8,8 @@ use super::Statistics;
 
 /// Ranks that are shown; of more, those with the most time in MPI and those with the least.
 const RANKS_SHOWN: usize = 8;
+/// Hosts that are shown.
+const HOSTS_SHOWN: usize = 8;
 /// Calls that are shown.
 const CALLS_SHOWN: usize = 8;
 /// Pairs that are shown in each line about pairs.
@@ -30,10 +32,40 @@ impl Statistics {
                 number(self.missing_events)
             ));
         }
+        if let Some(hosts) = self.hosts() {
+            lines.extend(indented(&format!("  {hosts}")));
+        }
         self.rank_lines(&mut lines);
         self.call_lines(&mut lines);
         self.cause_lines(&mut lines);
         lines
+    }
+
+    /// Where the ranks ran, if that was on several hosts, and how well their times can be compared.
+    pub(in crate::trace) fn hosts(&self) -> Option<String> {
+        let error_ns = self.clock_error_ns?;
+        let mut hosts: Vec<(&str, &str, u64)> = Vec::new();
+        for rank in &self.ranks {
+            let name = rank.host.as_deref()?;
+            match hosts.iter_mut().find(|host| host.0 == name) {
+                Some(host) => host.2 += 1,
+                None => hosts.push((name, &rank.rank, 1)),
+            }
+        }
+        let told = hosts.iter().take(HOSTS_SHOWN).map(|(name, first, ranks)| match ranks {
+            1 => format!("{name} has rank {first}"),
+            _ => format!("{name} has {ranks} from rank {first} on"),
+        });
+        let mut told: Vec<String> = told.collect();
+        if hosts.len() > HOSTS_SHOWN {
+            told.push(format!("and {} more", hosts.len() - HOSTS_SHOWN));
+        }
+        Some(format!(
+            "{} hosts, whose times can be compared within {}: {}",
+            hosts.len(),
+            time(error_ns),
+            told.join(", ")
+        ))
     }
 
     /// Which part of their time ranks were in MPI, in the mean.
