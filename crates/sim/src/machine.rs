@@ -8,6 +8,7 @@
 //! [`today`] reads machines of today from files, and [`growth`] runs operations on more and more of their ranks.
 
 mod cache;
+pub mod check;
 mod cluster;
 pub mod growth;
 mod port;

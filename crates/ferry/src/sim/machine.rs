@@ -1,16 +1,18 @@
 //! `ferry sim machine`: operations on more and more ranks of machines of today.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use ferrywire_host::ErrorCode;
 use ferrywire_sim::machine::Topology;
+use ferrywire_sim::machine::check::PingPong;
 use ferrywire_sim::machine::growth::{self, Growth, GrowthOptions, GrowthReport, Law};
 use ferrywire_sim::machine::today::{self, MachineFile};
 use serde::Serialize;
 
 use super::peak_rss_bytes;
+use crate::bench::{Figure, Unit};
 use crate::out;
 
 /// The options of a run of machines.
@@ -28,6 +30,10 @@ pub(crate) struct MachineRun {
     /// Let one rank in a thousand, at least one, begin each operation so many microseconds late.
     #[arg(long, value_name = "US", default_value_t = 0.0, value_parser = lateness)]
     stragglers: f64,
+    /// Compare the machine with measured times of messages between two ranks: what `ferry run -n 2 ferry bench worker
+    /// pingpong`, or `queue`, has printed. Nothing else is run.
+    #[arg(long, value_name = "FILE", requires = "name", conflicts_with_all = ["ranks", "stragglers", "json"])]
+    check: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -74,6 +80,15 @@ impl MachineRun {
                 return ExitCode::from(2);
             }
         };
+        if let Some(measured) = &self.check {
+            return match check(&machines[0].1, measured) {
+                Ok(holds) => ExitCode::from(u8::from(!holds)),
+                Err(why) => {
+                    eprintln!("ferry: {}", ErrorCode::OPTION_VALUE.ends(why));
+                    ExitCode::from(2)
+                }
+            };
+        }
         let results: Vec<_> =
             machines.into_iter().map(|(name, machine)| self.run_one(name, machine)).collect();
         if self.json {
@@ -136,6 +151,53 @@ fn read(path: &str) -> Result<MachineFile, String> {
     }
     let text = std::fs::read_to_string(path).map_err(|why| format!("cannot read {path}: {why}"))?;
     MachineFile::parse(&text).map_err(|why| format!("{path} describes no machine: {why}"))
+}
+
+/// The most by which a prediction may differ from what was measured.
+const DIFFERENCE_PERCENT_MAX: f64 = 25.0;
+
+/// Compares a machine with measured figures, and says whether all are near.
+fn check(machine: &MachineFile, measured: &Path) -> Result<bool, String> {
+    let name = measured.display();
+    let text =
+        std::fs::read_to_string(measured).map_err(|why| format!("cannot read {name}: {why}"))?;
+    let figures = text.lines().filter_map(Figure::parse);
+    let known: Vec<_> = figures.filter_map(|figure| Some((exchange(&figure)?, figure))).collect();
+    if known.is_empty() {
+        return Err(format!("{name} has no time of messages between two ranks"));
+    }
+    out::line(format_args!("{:<36} {:>12} {:>12} {:>9}", "ns", "measured", "machine", "differs"));
+    let mut holds = true;
+    for (exchange, figure) in known {
+        let predicted = exchange.half_ns(machine);
+        let differs = (predicted / figure.value - 1.0) * 100.0;
+        holds &= differs.abs() <= DIFFERENCE_PERCENT_MAX;
+        out::line(format_args!(
+            "{:<36} {:>12.1} {predicted:>12.1} {differs:>+8.1}%{}",
+            figure.name,
+            figure.value,
+            if differs.abs() <= DIFFERENCE_PERCENT_MAX { "" } else { " MISSED" }
+        ));
+    }
+    Ok(holds)
+}
+
+/// What a figure is of, if a machine says something about it.
+fn exchange(figure: &Figure) -> Option<PingPong> {
+    let mut words = figure.name.split(' ');
+    let name = words.next()?;
+    let value = |key: &str| {
+        let (_, value) =
+            words.clone().filter_map(|word| word.split_once('=')).find(|one| one.0 == key)?;
+        value.parse::<u32>().ok()
+    };
+    let exchange = match name {
+        "latency" => PingPong { bytes: value("bytes")?.into(), ..PingPong::default() },
+        "posted" => PingPong { bytes: 8, posted: value("depth")?, unexpected: 0 },
+        "unexpected" => PingPong { bytes: 8, posted: 0, unexpected: value("depth")? },
+        _ => return None,
+    };
+    (figure.unit == Unit::Ns && exchange.is_known()).then_some(exchange)
 }
 
 fn print_machine(name: &str, machine: &MachineFile) {
@@ -216,5 +278,23 @@ fn number(us: f64) -> String {
         large if large >= 1000.0 => format!("{us:.0}"),
         medium if medium >= 1.0 => format!("{us:.2}"),
         _ => format!("{us:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_a_machine_says_something_about_are_known() {
+        let known = |line: &str| exchange(&Figure::parse(line).expect("a figure"));
+        let found = known("posted source=any depth=1024 ns=400").expect("it is known");
+        assert_eq!((found.bytes, found.posted, found.unexpected), (8, 1024, 0));
+        assert_eq!(known("latency bytes=512 ns=640").map(|found| found.bytes), Some(512));
+        for unknown in
+            ["latency bytes=65536 ns=1", "arrived depth=0 ns=1", "rate bytes=8 window=64 ns=1"]
+        {
+            assert!(known(unknown).is_none(), "{unknown}");
+        }
     }
 }
