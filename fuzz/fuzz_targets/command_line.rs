@@ -8,6 +8,6 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/ferry/src/fuzzed.rs"]
 mod ferry;
 
-use ferry::{home, job_facts, out, run, why};
+use ferry::{home, job_facts, out, run, trace, why};
 
 fuzz_target!(|input: &[u8]| run::fuzzed::command_line(input));

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/ferry/src/fuzzed.rs"]
 mod ferry;
 
-use ferry::{home, job_facts, out, run, why};
+use ferry::{home, job_facts, out, run, trace, why};
 
 thread_local!(static PIPE: RefCell<File> = RefCell::new(tempfile()));
 

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use compare::Comparison;
+pub(crate) use figure::{Figure, Unit};
 
 /// What can be measured.
 #[derive(Subcommand)]

@@ -4,4 +4,5 @@ pub(crate) mod home;
 pub(crate) mod job_facts;
 pub(crate) mod out;
 pub(crate) mod run;
+pub(crate) mod trace;
 pub(crate) mod why;

@@ -1,6 +1,7 @@
 //! `ferry sim`: the NIC in a simulated world.
 
 mod canary;
+mod machine;
 mod paper;
 mod scale;
 mod soak;
@@ -18,6 +19,8 @@ pub(crate) enum Sim {
     Scale(scale::Scale),
     /// Runs the NIC on the machines of the documents that it comes from, and compares its figures with theirs.
     Paper(paper::PaperRun),
+    /// Runs operations on more and more ranks of machines of today, and compares their times with laws and bounds.
+    Machine(machine::MachineRun),
 }
 
 impl Sim {
@@ -26,6 +29,15 @@ impl Sim {
             Sim::Soak(soak) => soak.run(),
             Sim::Scale(scale) => scale.run(),
             Sim::Paper(paper) => paper.run(),
+            Sim::Machine(machine) => machine.run(),
         }
     }
+}
+
+/// The peak resident memory of this process, as the kernel reports it.
+fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }

@@ -1,18 +1,26 @@
 //! A machine: what the parts of a computer and its network cost, and a cluster of such computers.
 //!
 //! A [`crate::world::World`] asks whether the NIC is right, so its times are random and its rails fail. A [`Cluster`]
-//! asks how long the NIC takes, so nothing in it is random or fails: each rank has a host processor, which runs a
-//! program, and a NIC that runs on a processor of its own or inside the host's calls; a bus lies between them, and links
-//! between NICs. Both run the production NIC, and neither has any protocol of its own.
+//! asks how long the NIC takes, so nothing in it is random or fails, but for frames that links lose: each rank has a host
+//! processor, which runs a program, and a NIC that runs on a processor of its own or inside the host's calls; a bus lies
+//! between them, and links between NICs. Both run the production NIC, and neither has any protocol of its own.
+//!
+//! [`today`] reads machines of today from files, and [`growth`] runs operations on more and more of their ranks.
 
 mod cache;
+pub mod check;
 mod cluster;
+pub mod growth;
 mod port;
+pub mod today;
+mod topology;
 
 pub use cache::Cache;
 pub use cluster::{Cluster, HostProgram, Moment, Operation};
+pub use topology::{Path, Topology};
 
 use ferrywire_nic::{Promises, RailId};
+use serde::{Deserialize, Serialize};
 
 /// What each part of a machine costs, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -38,7 +46,8 @@ pub struct Machine {
 }
 
 /// What runs the NIC.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Runner {
     /// A processor of its own, always.
     Processor,
@@ -94,10 +103,8 @@ pub struct WireCosts {
     pub promises: Promises,
     /// Bytes of a header on this network, in place of our envelope.
     pub header_bytes: u64,
-    /// For each hop.
-    pub hop_ns: f64,
-    /// How many hops there are between two ranks.
-    pub hops: fn(u32, u32) -> u32,
+    /// The way of a frame, once it has left.
+    pub path: Path,
     /// For the bytes of a frame: the cheapest of these, a curve that bends down.
     pub bytes: Vec<Linear>,
 }
@@ -158,6 +165,31 @@ impl Linear {
     }
 }
 
+impl Machine {
+    /// The least time of a frame with this payload, from the NIC that sends it to the end of the work of the one that
+    /// receives it: no collective has a round that takes less.
+    pub fn round_ns(&self, payload: u64) -> f64 {
+        let path = &self.wire.path;
+        let moving = match self.bus {
+            BusCosts::Copy(cost) | BusCosts::Dma(cost) if payload > 0 => 2.0 * cost.of(payload),
+            BusCosts::Copy(_) | BusCosts::Dma(_) => 0.0,
+        };
+        let nics = self.nic.frame_out_ns + self.nic.frame_in_ns;
+        nics + moving + self.wire.busy_ns(payload) + path.fixed_ns + path.hop_ns
+    }
+
+    /// The least time between two messages that a rank sends, all with this payload.
+    pub fn send_gap_ns(&self, payload: u64) -> f64 {
+        (self.nic.frame_out_ns + self.nic.frame_gone_ns).max(self.wire.busy_ns(payload))
+    }
+
+    /// The least time between two messages of a rank that sends as many as it receives, all with this payload.
+    pub fn gap_ns(&self, payload: u64) -> f64 {
+        let nic = self.nic.frame_out_ns + self.nic.frame_gone_ns + self.nic.frame_in_ns;
+        nic.max(self.wire.busy_ns(payload))
+    }
+}
+
 impl WireCosts {
     /// How long a frame with this payload occupies its link.
     pub fn busy_ns(&self, payload: u64) -> f64 {
@@ -167,7 +199,7 @@ impl WireCosts {
 
     /// How long it takes from the end of one link to the end of the last.
     pub fn latency_ns(&self, from: u32, to: u32) -> f64 {
-        f64::from((self.hops)(from, to)) * self.hop_ns
+        self.path.fixed_ns + f64::from(self.path.topology.hops(from, to)) * self.path.hop_ns
     }
 }
 

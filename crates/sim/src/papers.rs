@@ -8,6 +8,7 @@ mod bypass;
 mod funi;
 mod nicvm;
 mod rdma;
+mod sif;
 
 use serde::Serialize;
 
@@ -130,6 +131,7 @@ const PAPERS: &[(&str, Run)] = &[
     ("bypass", bypass::run),
     ("nicvm", nicvm::run),
     ("funi", funi::run),
+    ("sif", sif::run),
 ];
 
 /// The most by which a prediction may differ, in percent.

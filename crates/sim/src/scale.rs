@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ferrywire_mpi::collective::{self, Locality, Member, Naming};
+use ferrywire_mpi::collective::{self, Locality, Member, Naming, ReduceOp};
 use ferrywire_mpi::group::Group;
+use ferrywire_mpi::operation::{self, Number};
 use ferrywire_nic::{
     Limits, Outcome, Peer, Posted, Promises, RailId, Schedule, Span, Standard, Ticket,
 };
 use serde::Serialize;
 
 use crate::fabric::{Costs, Fabric, Link};
-use crate::port::{SUM, reduce_op};
+use crate::memory::Memory;
 use crate::world::{Application, Context, World};
 
 /// The result of a scale run.
@@ -84,38 +85,47 @@ pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
 }
 
 /// One collective: how a rank takes part, and the result that it must have.
-struct ScalePlan {
-    name: &'static str,
-    schedule: fn(Member<'_>, Room) -> Schedule,
+pub(crate) struct ScalePlan {
+    pub(crate) name: &'static str,
+    pub(crate) schedule: fn(Member<'_>, Room) -> Schedule,
     expected: fn(Member<'_>) -> [u64; 3],
 }
 
 /// Three numbers in a rank's memory.
 #[derive(Clone, Copy)]
-struct Room {
-    first: Span,
-    second: Span,
-    third: Span,
+pub(crate) struct Room {
+    pub(crate) first: Span,
+    pub(crate) second: Span,
+    pub(crate) third: Span,
 }
 
+pub(crate) const BARRIER: ScalePlan = ScalePlan {
+    name: "barrier",
+    schedule: |me, _| collective::barrier(me),
+    expected: |me| [u64::from(me.rank), 0, 0],
+};
+
+pub(crate) const BROADCAST: ScalePlan = ScalePlan {
+    name: "broadcast",
+    schedule: |me, room| collective::broadcast(me, 0, room.first),
+    expected: |_| [0, 0, 0],
+};
+
+pub(crate) const ALLREDUCE: ScalePlan = ScalePlan {
+    name: "allreduce",
+    schedule: |me, room| {
+        let operator = operation::operator(operation::Operation::Sum, Number::U64);
+        let operator = operator.expect("numbers have sums");
+        let sum = ReduceOp { operator, element_bytes: 8, commutative: true };
+        collective::allreduce(me, sum, room.first, room.first, room.second)
+    },
+    expected: |me| [u64::from(me.size()) * u64::from(me.size() - 1) / 2, ANYTHING, 0],
+};
+
 const PHASES: [ScalePlan; 4] = [
-    ScalePlan {
-        name: "barrier",
-        schedule: |me, _| collective::barrier(me),
-        expected: |me| [u64::from(me.rank), 0, 0],
-    },
-    ScalePlan {
-        name: "broadcast",
-        schedule: |me, room| collective::broadcast(me, 0, room.first),
-        expected: |_| [0, 0, 0],
-    },
-    ScalePlan {
-        name: "allreduce",
-        schedule: |me, room| {
-            collective::allreduce(me, reduce_op(SUM), room.first, room.first, room.second)
-        },
-        expected: |me| [u64::from(me.size()) * u64::from(me.size() - 1) / 2, ANYTHING, 0],
-    },
+    BARRIER,
+    BROADCAST,
+    ALLREDUCE,
     ScalePlan {
         name: "neighbours",
         schedule: |me, room| collective::neighbours(me, room.first, room.second, room.third),
@@ -127,6 +137,35 @@ const PHASES: [ScalePlan; 4] = [
     },
 ];
 
+impl ScalePlan {
+    /// Whether a rank has the right numbers.
+    pub(crate) fn is_right(&self, me: Member<'_>, room: Room, memory: &Memory) -> bool {
+        let found = [room.first, room.second, room.third];
+        let found = found.map(|span| memory.number(span.region, span.offset));
+        (self.expected)(me).iter().zip(found).all(|(&e, f)| e == ANYTHING || e == f)
+    }
+}
+
+impl Room {
+    /// The numbers in 24 bytes.
+    pub(crate) fn of(all: Span) -> Room {
+        Room { first: all.part(0, 8), second: all.part(8, 8), third: all.part(16, 8) }
+    }
+
+    /// What they are before each collective: the rank, and zeros.
+    pub(crate) fn begin(self, rank: u32, memory: &mut Memory) {
+        memory.bytes_mut(self.first).copy_from_slice(&u64::from(rank).to_le_bytes());
+        for unused in [self.second, self.third] {
+            memory.bytes_mut(unused).fill(0);
+        }
+    }
+}
+
+/// A rank, as a member of a group of all.
+pub(crate) fn member(group: &Group, rank: u32) -> Member<'_> {
+    Member { group_id: 1, group, rank, locality: Locality::Unknown, naming: Naming::Ranks }
+}
+
 /// A number that may have any value afterwards.
 const ANYTHING: u64 = u64::MAX;
 
@@ -137,27 +176,14 @@ fn run_phase(world: &mut ScaleWorld, instance: u16, plan: &ScalePlan) -> Phase {
     let frames_before = total_frames(world);
     let group = Group::whole(ranks);
     for rank in 0..ranks {
-        let me = Member {
-            group_id: 1,
-            group: &group,
-            rank,
-            locality: Locality::Unknown,
-            naming: Naming::Ranks,
-        };
+        let me = member(&group, rank);
         world.act(Peer(rank), |waiter, context| waiter.begin(me, instance, plan, context));
     }
     world.run_until_quiet();
     let right = (0..ranks).filter(|&rank| {
-        let me = Member {
-            group_id: 1,
-            group: &group,
-            rank,
-            locality: Locality::Unknown,
-            naming: Naming::Ranks,
-        };
         let waiter = world.application(Peer(rank));
-        let found = waiter.numbers(world.memory(Peer(rank)));
-        waiter.done && (plan.expected)(me).iter().zip(found).all(|(&e, f)| e == ANYTHING || e == f)
+        let room = waiter.room.expect("it has begun");
+        waiter.done && plan.is_right(member(&group, rank), room, world.memory(Peer(rank)))
     });
     let right = right.count() as u64;
     Phase {
@@ -218,25 +244,14 @@ impl Waiter {
         context: &mut Context<'_, Standard>,
     ) {
         let memory = &mut context.port.memory;
-        let room = *self.room.get_or_insert_with(|| {
-            let all = memory.lend_filled(24, 0);
-            Room { first: all.part(0, 8), second: all.part(8, 8), third: all.part(16, 8) }
-        });
-        memory.bytes_mut(room.first).copy_from_slice(&u64::from(me.rank).to_le_bytes());
-        for unused in [room.second, room.third] {
-            memory.bytes_mut(unused).fill(0);
-        }
+        let room = *self.room.get_or_insert_with(|| Room::of(memory.lend_filled(24, 0)));
+        room.begin(me.rank, memory);
         let schedule = Arc::new((plan.schedule)(me, room));
         self.done = false;
         match context.nic.post_schedule(schedule, instance, context.port) {
             Posted::Pending(ticket) => self.pending = Some(ticket),
             Posted::Done(outcome) => self.done = outcome == Outcome::Done,
         }
-    }
-
-    fn numbers(&self, memory: &crate::memory::Memory) -> [u64; 3] {
-        let room = self.room.expect("it has begun");
-        [room.first, room.second, room.third].map(|span| memory.number(span.region, span.offset))
     }
 }
 

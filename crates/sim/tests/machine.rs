@@ -3,7 +3,7 @@
 use ferrywire_nic::matcher::{Alpu, List, Matcher};
 use ferrywire_nic::{Limits, Span, Standard};
 use ferrywire_sim::machine::{
-    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, Moment, NicCosts, Runner,
+    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, Moment, NicCosts, Path, Runner,
     WireCosts, reliable,
 };
 use ferrywire_sim::soak::With;
@@ -21,8 +21,7 @@ fn free(runner: Runner) -> Machine {
         wire: WireCosts {
             promises: reliable(8192, true),
             header_bytes: 0,
-            hop_ns: 100.0,
-            hops: |from, to| from.abs_diff(to),
+            path: Path::of_hops(100.0, |from, to| from.abs_diff(to)),
             bytes: Vec::new(),
         },
         matching: MatchingCosts::default(),

@@ -53,7 +53,7 @@ fn a_prediction_is_missed_if_it_is_too_far_and_has_no_reason() {
 #[test]
 fn every_document_is_judged_here() {
     let names: Vec<_> = papers::names().collect();
-    assert_eq!(names, ["alpu", "rdma", "bypass", "nicvm", "funi"]);
+    assert_eq!(names, ["alpu", "rdma", "bypass", "nicvm", "funi", "sif"]);
     assert!(papers::run("another").is_none());
 }
 
@@ -80,4 +80,9 @@ fn nicvm() {
 #[test]
 fn funi() {
     judge("funi");
+}
+
+#[test]
+fn sif() {
+    judge("sif");
 }

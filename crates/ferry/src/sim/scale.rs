@@ -6,6 +6,7 @@ use clap::Args;
 use ferrywire_sim::scale::{self, BEFORE_CONTACT_BYTES_MAX, PER_PEER_BYTES_MAX, Phase, Report};
 use serde::Serialize;
 
+use super::peak_rss_bytes;
 use crate::out;
 
 /// The options of a scale run.
@@ -93,12 +94,4 @@ fn print_result(judged: &ScaleResult) {
         if report.right { "all results right" } else { "RESULTS WRONG" },
         if judged.holds { "all targets hold" } else { "A TARGET IS MISSED" }
     ));
-}
-
-/// The peak resident memory of this process, as the kernel reports it.
-fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
 }

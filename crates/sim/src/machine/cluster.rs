@@ -13,6 +13,8 @@ use ferrywire_nic::{
 
 use super::port::{Deed, MachinePort};
 use super::{BusCosts, Machine, NicCosts, Runner, rounded};
+use crate::memory::Memory;
+use crate::random::Random;
 
 /// Ranks on machines of one kind.
 pub struct Cluster<V: Variant> {
@@ -20,6 +22,10 @@ pub struct Cluster<V: Variant> {
     computers: Vec<Computer<V>>,
     due: BinaryHeap<Reverse<Due>>,
     order: u64,
+    now: u64,
+    /// Programs that have neither ended nor wait for all others.
+    running: usize,
+    losses: Random,
 }
 
 /// What the host of a rank does, in order.
@@ -57,6 +63,11 @@ impl HostProgram {
     /// Receives what the module of a group lets through.
     pub fn receive_from_module(&mut self, group: u16, into: Span) -> Operation {
         self.post(Call::Delivery { group, into })
+    }
+
+    /// Writes a span into one that a rank has opened.
+    pub fn put(&mut self, to: u32, source: Span, into: Span) -> Operation {
+        self.post(Call::Put { to, source, into })
     }
 
     /// Runs a schedule.
@@ -102,6 +113,7 @@ enum Call {
     Send { to: u32, group: u16, tag: u32, source: Span },
     Receive { from: u32, tag: u32, into: Span },
     Delivery { group: u16, into: Span },
+    Put { to: u32, source: Span, into: Span },
     Run { schedule: Arc<Schedule>, instance: u16 },
 }
 
@@ -132,6 +144,8 @@ struct Computer<V: Variant> {
     bus_free: u64,
     egress_free: u64,
     cache: Option<super::MemoryCosts>,
+    /// The timer of the NIC that is among the events.
+    listed: Option<Time>,
     /// Entries of both queues after the last event, and the work done for them.
     seen: [(Vec<u32>, Work); 2],
     module: Option<u16>,
@@ -154,6 +168,7 @@ enum Stimulus {
     Frame(Peer, Box<[u8]>),
     Landed(Peer, Ticket, Box<[u8]>, Span),
     Written(Ticket),
+    Timer,
     Turn,
 }
 
@@ -170,6 +185,8 @@ enum Occasion {
     Nic(Stimulus),
     /// The host sees that an operation is over.
     Told(usize),
+    /// A timer of the NIC expires.
+    Expired(Time),
 }
 
 impl<V: Variant> Cluster<V> {
@@ -191,12 +208,21 @@ impl<V: Variant> Cluster<V> {
             bus_free: 0,
             egress_free: 0,
             cache: machine.matching.memory.clone(),
+            listed: None,
             seen: Default::default(),
             module: None,
             module_seen: (0, 0),
         });
         let computers = computers.collect();
-        Cluster { machine, computers, due: BinaryHeap::new(), order: 0 }
+        Cluster {
+            machine,
+            computers,
+            due: BinaryHeap::new(),
+            order: 0,
+            now: 0,
+            running: 0,
+            losses: Random::new(0),
+        }
     }
 
     /// Memory of the host of a rank.
@@ -204,9 +230,31 @@ impl<V: Variant> Cluster<V> {
         self.computers[rank as usize].port.memory.lend_filled(bytes, 0)
     }
 
-    /// Gives a rank its program.
+    /// Lets peers write into memory of a rank.
+    pub fn open(&mut self, rank: u32, piece: Span) {
+        self.computers[rank as usize].nic.open_piece(piece);
+    }
+
+    /// The memory of the host of a rank.
+    pub fn memory(&self, rank: u32) -> &Memory {
+        &self.computers[rank as usize].port.memory
+    }
+
+    /// The same, to change.
+    pub fn memory_mut(&mut self, rank: u32) -> &mut Memory {
+        &mut self.computers[rank as usize].port.memory
+    }
+
+    /// The NIC of a rank.
+    pub fn nic(&self, rank: u32) -> &Nic<V> {
+        &self.computers[rank as usize].nic
+    }
+
+    /// Gives a rank its program. The one before has ended.
     pub fn program(&mut self, rank: u32, program: HostProgram) {
-        self.computers[rank as usize].program = program.instructions;
+        let computer = &mut self.computers[rank as usize];
+        computer.program = program.instructions;
+        computer.posted.clear();
     }
 
     /// Loads a module at a rank, before the programs begin.
@@ -225,21 +273,31 @@ impl<V: Variant> Cluster<V> {
     ///
     /// If a program waits for something that never comes.
     pub fn run(mut self) -> Vec<Vec<Moment>> {
+        self.play()
+    }
+
+    /// Like [`Cluster::run`], and more programs may follow.
+    pub fn play(&mut self) -> Vec<Vec<Moment>> {
+        self.running = self.computers.len();
         for rank in 0..self.computers.len() {
-            self.push(0, rank, Occasion::Host);
+            self.push(self.now, rank, Occasion::Host);
         }
         loop {
-            while let Some(Reverse(Due { at, rank, what, .. })) = self.due.pop() {
+            while let Some(Reverse(Due { at, rank, what, .. })) = self.next() {
                 match what {
                     Occasion::Host => self.go_on(rank, at),
                     Occasion::Nic(stimulus) => self.reach(rank, at, stimulus),
                     Occasion::Told(slot) => self.tell(rank, at, slot),
+                    Occasion::Expired(timer) => self.expire(rank, at, timer),
                 }
             }
+            let free = self.computers.iter().map(|c| c.host_free.max(c.nic_free)).max();
+            self.now = self.now.max(free.unwrap_or(0));
+            let now = self.now;
             if self.computers.iter().all(|computer| computer.state == HostState::Ended) {
-                return self.computers.into_iter().map(|computer| computer.moments).collect();
+                let moments = self.computers.iter_mut().map(|c| std::mem::take(&mut c.moments));
+                return moments.collect();
             }
-            let now = self.computers.iter().map(|c| c.host_free.max(c.nic_free)).max().unwrap_or(0);
             for (rank, computer) in self.computers.iter_mut().enumerate() {
                 let met = matches!(computer.state, HostState::Meeting | HostState::Ended);
                 assert!(met, "rank {rank} waits for ever: {:?}", computer.state);
@@ -247,8 +305,40 @@ impl<V: Variant> Cluster<V> {
             for rank in 0..self.computers.len() {
                 if self.computers[rank].state == HostState::Meeting {
                     self.computers[rank].state = HostState::Running;
+                    self.running += 1;
                     self.push(now, rank, Occasion::Host);
                 }
+            }
+        }
+    }
+
+    /// The next event. None if nothing is left but timers, which NICs on links that lose frames always have, and no
+    /// program waits for one of them.
+    fn next(&mut self) -> Option<Reverse<Due>> {
+        let Reverse(next) = self.due.peek()?;
+        if self.running == 0 && matches!(next.what, Occasion::Expired(_)) {
+            return None;
+        }
+        self.due.pop()
+    }
+
+    fn expire(&mut self, rank: usize, at: u64, timer: Time) {
+        let computer = &mut self.computers[rank];
+        // It may have been set anew since.
+        if computer.port.armed == Some(timer) {
+            computer.port.armed = None;
+            computer.listed = None;
+            self.reach(rank, at, Stimulus::Timer);
+        }
+    }
+
+    fn list_timer(&mut self, rank: usize) {
+        let computer = &mut self.computers[rank];
+        let armed = computer.port.armed;
+        if computer.listed != armed {
+            computer.listed = armed;
+            if let Some(Time(at)) = armed {
+                self.push(at * 1000, rank, Occasion::Expired(Time(at)));
             }
         }
     }
@@ -264,8 +354,14 @@ impl<V: Variant> Cluster<V> {
         computer.host_free = at;
         computer.state = HostState::Running;
         match computer.program.pop_front() {
-            None => computer.state = HostState::Ended,
-            Some(Instruction::Meet) => computer.state = HostState::Meeting,
+            None => {
+                computer.state = HostState::Ended;
+                self.running -= 1;
+            }
+            Some(Instruction::Meet) => {
+                computer.state = HostState::Meeting;
+                self.running -= 1;
+            }
             Some(Instruction::Compute(ns)) => {
                 computer.host_free += ps(ns);
                 let end = computer.host_free;
@@ -369,7 +465,7 @@ impl<V: Variant> Cluster<V> {
         let cost = match stimulus {
             Stimulus::Post(slot, call) => {
                 let cost = match call {
-                    Call::Send { .. } | Call::Run { .. } => costs.send_ns,
+                    Call::Send { .. } | Call::Put { .. } | Call::Run { .. } => costs.send_ns,
                     Call::Receive { .. } | Call::Delivery { .. } => costs.receive_ns,
                 };
                 let posted = match call {
@@ -384,6 +480,9 @@ impl<V: Variant> Cluster<V> {
                     Call::Delivery { group, into } => {
                         let word = MatchWord::new(group, 0, 0);
                         nic.post_receive(None, word, Mask::ANY_BOTH, into, port)
+                    }
+                    Call::Put { to, source, into: Span { region, offset, .. } } => {
+                        nic.post_put(Peer(to), source, region, offset, None, port)
                     }
                     Call::Run { schedule, instance } => nic.post_schedule(schedule, instance, port),
                 };
@@ -415,6 +514,10 @@ impl<V: Variant> Cluster<V> {
                 nic.on_written(ticket, port);
                 costs.put_end_ns
             }
+            Stimulus::Timer => {
+                nic.on_timer(port);
+                0.0
+            }
             Stimulus::Turn => {
                 nic.on_turn(port);
                 0.0
@@ -430,6 +533,7 @@ impl<V: Variant> Cluster<V> {
         if computer.nic.is_busy() {
             self.push(end, rank, Occasion::Nic(Stimulus::Turn));
         }
+        self.list_timer(rank);
     }
 
     /// Carries out what a NIC has asked for, from `start` on. Returns when its processor is free again.
@@ -462,7 +566,11 @@ impl<V: Variant> Cluster<V> {
                         let back = machine.wire.busy_ns(0) + machine.wire.latency_ns(to.0, me.0);
                         now = now.max(arrives + ps(costs.frame_in_ns + back));
                     }
-                    self.push(arrives, to.0 as usize, Occasion::Nic(Stimulus::Frame(me, bytes)));
+                    let lost = machine.wire.path.lost_in_a_million;
+                    if to == me || lost == 0 || self.losses.below(1_000_000) >= lost {
+                        let frame = Occasion::Nic(Stimulus::Frame(me, bytes));
+                        self.push(arrives, to.0 as usize, frame);
+                    }
                 }
                 Deed::Put { to, bytes, into, ticket, notify } => {
                     now += ps(costs.put_ns);
@@ -475,7 +583,7 @@ impl<V: Variant> Cluster<V> {
                 }
                 Deed::Complete(ticket, outcome) => {
                     let failed = matches!(outcome, Outcome::Failed(_) | Outcome::Cancelled);
-                    assert!(!failed, "nothing fails in a cluster: {outcome:?}");
+                    assert!(!failed, "no operation fails in a cluster: {outcome:?}");
                     // A schedule that has released its caller completes once more.
                     if let Some(slot) = self.computers[rank].tickets.remove(&ticket.bits()) {
                         over.push(slot);

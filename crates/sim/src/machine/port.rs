@@ -21,6 +21,7 @@ pub(super) struct MachinePort {
     /// Regions in the memory of the NIC; all others are in that of the host.
     claimed: BTreeSet<Region>,
     pub(super) now: Time,
+    pub(super) armed: Option<Time>,
     pub(super) deeds: Vec<Deed>,
 }
 
@@ -55,6 +56,7 @@ impl MachinePort {
             memory: Memory::default(),
             claimed: BTreeSet::new(),
             now: Time(0),
+            armed: None,
             deeds: Vec::new(),
         }
     }
@@ -157,6 +159,10 @@ impl Port for MachinePort {
     }
 
     fn arm(&mut self, at: Option<Time>) {
-        assert!(at.is_none(), "a NIC arms no timer on rails that lose nothing");
+        assert!(
+            at.is_none() || !self.machine.wire.promises.reliable,
+            "a NIC arms no timer on rails that lose nothing"
+        );
+        self.armed = at;
     }
 }

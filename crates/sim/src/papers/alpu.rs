@@ -8,7 +8,7 @@ use ferrywire_nic::{Limits, Span};
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
     BusCosts, Cache, Cluster, HostProgram, Linear, Machine, MatchingCosts, MemoryCosts, NicCosts,
-    Runner, WireCosts, reliable, rounded,
+    Path, Runner, WireCosts, reliable, rounded,
 };
 use crate::soak::With;
 
@@ -72,8 +72,7 @@ fn machine() -> Machine {
         wire: WireCosts {
             promises: reliable(4096, false),
             header_bytes: 0,
-            hop_ns: WIRE.value,
-            hops: |_, _| 1,
+            path: Path::of_hops(WIRE.value, |_, _| 1),
             bytes: Vec::new(),
         },
         matching: MatchingCosts {

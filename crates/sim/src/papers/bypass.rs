@@ -7,8 +7,8 @@ use ferrywire_nic::{Limits, Span, Standard};
 
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
-    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable, rounded,
+    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Path, Runner,
+    WireCosts, reliable, rounded,
 };
 use crate::random::Random;
 
@@ -60,8 +60,7 @@ fn machine(runner: Runner) -> Machine {
         wire: WireCosts {
             promises: reliable(8192, false),
             header_bytes: 16,
-            hop_ns: LATENCY.value * 1e3,
-            hops: |_, _| 1,
+            path: Path::of_hops(LATENCY.value * 1e3, |_, _| 1),
             bytes: vec![Linear::new(0.0, 1e3 / WIRE.value + 2e3 / PCI.value)],
         },
         matching: MatchingCosts::default(),

@@ -4,8 +4,8 @@ use ferrywire_nic::{Limits, Standard};
 
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
-    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable,
+    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Path, Runner,
+    WireCosts, reliable,
 };
 
 const CYCLE: Parameter =
@@ -60,9 +60,10 @@ fn machine() -> Machine {
         wire: WireCosts {
             promises: reliable(4096, false),
             header_bytes: 0,
-            hop_ns: ROUTER.value * NET_CYCLE.value,
             // A hypercube with a router at each node.
-            hops: |from, to| (from ^ to).count_ones() + 1,
+            path: Path::of_hops(ROUTER.value * NET_CYCLE.value, |from, to| {
+                (from ^ to).count_ones() + 1
+            }),
             bytes: vec![Linear::new(0.0, NET_WORD.value * NET_CYCLE.value / 4.0)],
         },
         matching: MatchingCosts::default(),

@@ -4,8 +4,8 @@ use ferrywire_nic::{Hook, Limits, MODULE_GROUP, Module, Standard, Trap, Verdict}
 
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
-    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable, rounded,
+    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Path, Runner,
+    WireCosts, reliable, rounded,
 };
 use crate::random::Random;
 
@@ -53,8 +53,7 @@ fn machine() -> Machine {
         wire: WireCosts {
             promises: reliable(8192, false),
             header_bytes: 16,
-            hop_ns: 500.0,
-            hops: |_, _| 1,
+            path: Path::of_hops(500.0, |_, _| 1),
             bytes: vec![Linear::new(0.0, 1e3 / WIRE.value)],
         },
         matching: MatchingCosts::default(),

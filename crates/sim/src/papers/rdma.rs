@@ -4,8 +4,8 @@ use ferrywire_nic::{Limits, Standard};
 
 use super::{Curve, Figure, Paper, Parameter, Plot};
 use crate::machine::{
-    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Runner, WireCosts,
-    reliable, rounded,
+    BusCosts, Cluster, HostProgram, Linear, Machine, MatchingCosts, NicCosts, Path, Runner,
+    WireCosts, reliable, rounded,
 };
 
 const CYCLE: Parameter = Parameter::given("a cycle", 1e3 / 75.0, "ns", "section 4.1: 75 MHz");
@@ -105,8 +105,7 @@ fn machine() -> Machine {
         wire: WireCosts {
             promises: reliable(4096, true),
             header_bytes: rounded(HEADER.value),
-            hop_ns: ns(NOTIFICATION.value),
-            hops: |_, _| 1,
+            path: Path::of_hops(ns(NOTIFICATION.value), |_, _| 1),
             bytes: vec![short, long],
         },
         matching: MatchingCosts::default(),
