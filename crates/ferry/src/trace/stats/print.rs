@@ -17,7 +17,7 @@ const PAIRS_SHOWN: usize = 3;
 
 impl Statistics {
     /// The lines that a user sees after the job.
-    pub(in crate::trace) fn lines(&self) -> Vec<String> {
+    pub(in super::super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
             "{} ranks ran for {}; {} calls, {} messages received with {}",
             self.ranks.len(),
@@ -42,7 +42,7 @@ impl Statistics {
     }
 
     /// Where the ranks ran, if that was on several hosts, and how well their times can be compared.
-    pub(in crate::trace) fn hosts(&self) -> Option<String> {
+    pub(in super::super) fn hosts(&self) -> Option<String> {
         let error_ns = self.clock_error_ns?;
         let mut hosts: Vec<(&str, &str, u64)> = Vec::new();
         for rank in &self.ranks {
@@ -69,7 +69,7 @@ impl Statistics {
     }
 
     /// Which part of their time ranks were in MPI, in the mean.
-    pub(in crate::trace) fn mpi_percent(&self) -> u64 {
+    pub(in super::super) fn mpi_percent(&self) -> u64 {
         let (mpi, run) = self
             .ranks
             .iter()
@@ -78,7 +78,7 @@ impl Statistics {
     }
 
     /// How long a rank was in MPI.
-    pub(in crate::trace) fn mpi_of(&self, at: usize) -> String {
+    pub(in super::super) fn mpi_of(&self, at: usize) -> String {
         let rank = &self.ranks[at];
         format!("{}, {} %", time(rank.mpi_ns), percent(rank.mpi_ns, rank.run_ns))
     }
@@ -208,12 +208,12 @@ fn percent(part: u64, whole: u64) -> u64 {
 }
 
 /// A time with three digits.
-pub(in crate::trace) fn time(ns: u64) -> String {
+pub(in super::super) fn time(ns: u64) -> String {
     scaled(ns, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")])
 }
 
 /// A length with three digits.
-pub(in crate::trace) fn bytes(bytes: u64) -> String {
+pub(in super::super) fn bytes(bytes: u64) -> String {
     scaled(bytes, &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")])
 }
 
