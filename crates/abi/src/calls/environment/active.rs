@@ -128,7 +128,9 @@ unsafe extern "C" fn raise(
 /// The message is one that a handler has been called with, and the handler has not returned (A1).
 unsafe fn hook_of<'a>(message: *const Ferry_Am_message) -> &'a mut dyn Hook {
     // SAFETY: the caller says so.
-    unsafe { &mut **(*message).context.cast::<&'a mut dyn Hook>() }
+    let context = unsafe { (*message).context };
+    // SAFETY: the caller says so.
+    unsafe { &mut **context.cast::<&'a mut dyn Hook>() }
 }
 
 fn class_of(answer: Result<(), Trap>) -> c_int {
