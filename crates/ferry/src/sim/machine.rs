@@ -26,7 +26,7 @@ pub(crate) struct MachineRun {
     ranks: u32,
     /// Another network.
     #[arg(long, value_name = "NETWORK")]
-    topology: Option<Network>,
+    topology: Option<TopologyName>,
     /// Let one rank in a thousand, at least one, begin each operation so many microseconds late.
     #[arg(long, value_name = "US", default_value_t = 0.0, value_parser = lateness)]
     stragglers: f64,
@@ -41,7 +41,7 @@ pub(crate) struct MachineRun {
 
 /// A network that a machine can have instead of its own.
 #[derive(Clone, Copy, ValueEnum)]
-enum Network {
+enum TopologyName {
     /// One switch, however many ranks there are.
     OneSwitch,
     /// A tree of switches with 64 ports.
@@ -131,12 +131,12 @@ impl MachineRun {
     }
 }
 
-impl Network {
+impl TopologyName {
     fn topology(self) -> Topology {
         match self {
-            Network::OneSwitch => Topology::OneSwitch,
-            Network::FatTree => Topology::FatTree { ports: 64 },
-            Network::Dragonfly => Topology::Dragonfly { ports: 64 },
+            TopologyName::OneSwitch => Topology::OneSwitch,
+            TopologyName::FatTree => Topology::FatTree { ports: 64 },
+            TopologyName::Dragonfly => Topology::Dragonfly { ports: 64 },
         }
     }
 }

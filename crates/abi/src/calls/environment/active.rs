@@ -47,15 +47,15 @@ const DELIVER: c_int = 0;
 const DONE: c_int = 1;
 
 /// A handler of the program, as the NIC sees it.
-struct Handler {
+struct MessageHandler {
     function: HandlerFunction,
     state: *mut c_void,
 }
 
 // SAFETY: the program vouches that its handler may run on any thread.
-unsafe impl Send for Handler {}
+unsafe impl Send for MessageHandler {}
 
-impl Module for Handler {
+impl Module for MessageHandler {
     fn on_message(&mut self, mut hook: &mut dyn Hook) -> Result<Verdict, Trap> {
         let Message { rank, size, sender, tag, payload } = hook.message();
         let message = Ferry_Am_message {
@@ -148,7 +148,7 @@ entries! {
     fn Ferry_Am_create(comm: MPI_Comm, name: Text, handler: Option<HandlerFunction>,
         state: *mut c_void, am_comm: Out<MPI_Comm>) on comm {
         let function = handler.ok_or_else(no_handler)?;
-        let start = |_: &[u8]| -> Result<Box<dyn Module>, _> { Ok(Box::new(Handler { function, state })) };
+        let start = |_: &[u8]| -> Result<Box<dyn Module>, _> { Ok(Box::new(MessageHandler { function, state })) };
         load(comm, &name.get()?, b"", start, am_comm)
     }
 }
