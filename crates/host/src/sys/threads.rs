@@ -24,8 +24,10 @@ impl Drop for OwnThread {
 }
 
 fn current() -> i32 {
+    // Not by the function of the C library, which those that wheels are for lack.
     // SAFETY: the call has no arguments, and cannot fail.
-    unsafe { libc::gettid() }
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    i32::try_from(thread).expect("the number of a thread")
 }
 
 /// Whether another thread of this process may do something before the calling one does: it is not one of ours, and does
