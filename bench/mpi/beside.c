@@ -21,10 +21,9 @@ static void start(MPI_Comm comm, int which) {
     else MPI_Irecv(at, (int)bytes, MPI_BYTE, 1 - rank_, TAG, comm, &all[which]);
 }
 
-/* Replaces what is over, without waiting. */
+/* Replaces what is over, without waiting. A short send is over at once, so each request is replaced once. */
 static void keep_going(MPI_Comm comm) {
-    int which, over = 1;
-    while (over) {
+    for (int i = 0, which, over; i < 2 * k; i++) {
         MPI_Testany(2 * k, all, &which, &over, MPI_STATUS_IGNORE);
         if (!over || which == MPI_UNDEFINED) return;
         if (which >= k) received += (double)bytes;
@@ -37,13 +36,13 @@ static void finish(MPI_Comm comm) {
     long theirs[2];
     MPI_Sendrecv(started, 2, MPI_LONG, 1 - rank_, 0, theirs, 2, MPI_LONG, 1 - rank_, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     long sends = theirs[1] - started[0], receives = theirs[0] - started[1];
-    for (int which = 0; which < k && sends > 0; which++, sends--) {
+    for (int which = 0; sends > 0; which = (which + 1) % k, sends--) {
         MPI_Wait(&all[which], MPI_STATUS_IGNORE);
         start(comm, which);
     }
-    for (int which = k; which < 2 * k && receives > 0; which++, receives--) {
-        MPI_Wait(&all[which], MPI_STATUS_IGNORE);
-        start(comm, which);
+    for (int which = 0; receives > 0; which = (which + 1) % k, receives--) {
+        MPI_Wait(&all[k + which], MPI_STATUS_IGNORE);
+        start(comm, k + which);
     }
     MPI_Waitall(2 * k, all, MPI_STATUSES_IGNORE);
 }
